@@ -208,17 +208,17 @@ const Task& word_scores() {
 }
 
 }  // namespace
+}  // namespace tasks
 
 /// The table of the library with one more row, in its place.
-std::span<const Task* const> all_tasks() {
-  static const std::array<const Task*, 7> tasks = {
-      &classification(),    &tagging(),   &question_answering(), &multiple_choice(),
-      &candidate_scoring(), &masked_lm(), &word_scores(),
+std::span<const engine::Task* const> engine::all_tasks() {
+  static const std::array<const Task*, 7> all = {
+      &tasks::classification(),  &tasks::tagging(),           &tasks::question_answering(),
+      &tasks::multiple_choice(), &tasks::candidate_scoring(), &tasks::masked_lm(),
+      &tasks::word_scores(),
   };
-  return tasks;
+  return all;
 }
-
-}  // namespace tasks
 
 namespace {
 

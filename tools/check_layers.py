@@ -118,7 +118,7 @@ def slice_of(path):
 def slice_breach(user, used):
     """Fault of one folder of engine or tasks that includes another one, or None."""
     room, mine, other = user.parts[0], slice_of(user), slice_of(used)
-    if room != used.parts[0] or mine is None or mine == other:
+    if room != used.parts[0] or mine is None or other in (None, mine):
         return None
     if room == "engine":
         fine = other in ENGINE and ENGINE.index(other) < ENGINE.index(mine)

@@ -33,6 +33,8 @@ struct Ranked {
 struct SpanChoice {
   double threshold = 0.1;
   std::int64_t most = INT64_MAX;
+  /// The scores of the spans are logits. The threshold is for probabilities all the same.
+  bool is_raw = false;
 };
 
 /// One request to rerank.
@@ -93,6 +95,9 @@ void cut_documents(ApiCall& call, Ranking& ranking, std::int64_t most) {
   }
 }
 
+/// `raw_scores`.
+bool wants_logits(const Json& body) { return truth_of(body, "raw_scores").value_or(false); }
+
 /// `relevant_spans`; nothing where it is absent or disabled.
 std::optional<SpanChoice> spans_of(const Json& body) {
   const Json* wanted = member(body, "relevant_spans");
@@ -106,12 +111,29 @@ std::optional<SpanChoice> spans_of(const Json& body) {
   SpanChoice choice;
   choice.threshold = number_of(*wanted, "threshold", 0, 1).value_or(choice.threshold);
   choice.most = whole_of(*wanted, "max_spans", 1, 1 << 30).value_or(choice.most);
+  choice.is_raw = wants_logits(body);
   return *mode == "enabled" ? std::optional(choice) : std::nullopt;
+}
+
+/// The part of a document that is read when it is cut to one length of the model.
+std::string truncated(const Ranking& ranking, const std::string& text) {
+  EncodeOptions options;
+  options.max_length = ranking.classifier.model().info().max_tokens;
+  const Encoding pair = ranking.classifier.tokenizer().encode_pair(ranking.query, text, options);
+  if (pair.truncated == 0) return text;
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < pair.ids.size(); ++i) {
+    if (pair.sequence_ids[i] == 1) end = std::max(end, pair.offsets[i].end);
+  }
+  return text.substr(0, character_starts(text)[static_cast<std::size_t>(end)]);
 }
 
 /// The passages of a document that are relevant, best first.
 std::vector<RelevantSpan> relevant_spans(const Api& api, ApiCall& call, const Ranking& ranking,
-                                         const std::string& text, const SpanChoice& choice) {
+                                         const std::string& whole, const SpanChoice& choice) {
+  ClassifyOptions options = options_of(api, call, ranking.classifier);
+  const std::string text =
+      options.too_long == TooLong::truncate ? truncated(ranking, whole) : whole;
   const Tokenizer& tokenizer = ranking.classifier.tokenizer();
   const auto beside = std::ssize(tokenizer.encode_pair(ranking.query, "").ids);
   const std::int64_t room = ranking.classifier.model().info().max_tokens - beside;
@@ -124,7 +146,6 @@ std::vector<RelevantSpan> relevant_spans(const Api& api, ApiCall& call, const Ra
     const std::size_t begin = starts[static_cast<std::size_t>(span.begin)];
     passages.push_back(text.substr(begin, starts[static_cast<std::size_t>(span.end)] - begin));
   }
-  ClassifyOptions options = options_of(api, call, ranking.classifier);
   // A word that a passage ends in may have more tokens where it is cut.
   if (options.too_long == TooLong::refuse) options.too_long = TooLong::split;
   // The tokens of the documents count once, in their scores.
@@ -134,7 +155,8 @@ std::vector<RelevantSpan> relevant_spans(const Api& api, ApiCall& call, const Ra
   std::vector<RelevantSpan> found;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     const float score = sigmoid(logits[i]);
-    if (score >= static_cast<float>(choice.threshold)) found.push_back({spans[i], score});
+    if (score < static_cast<float>(choice.threshold)) continue;
+    found.push_back({spans[i], choice.is_raw ? logits[i] : score});
   }
   std::ranges::stable_sort(found, std::ranges::greater(), &RelevantSpan::score);
   if (std::ssize(found) > choice.most) found.resize(static_cast<std::size_t>(choice.most));
@@ -169,6 +191,7 @@ std::vector<ApiField> text_pair_fields() {
   return {{"query", text_schema(), true},
           truncate_field(),
           truncation_direction_field(),
+          {"raw_scores", optional_schema("boolean")},
           model_field()};
 }
 
@@ -200,7 +223,6 @@ std::vector<ApiField> rerank_fields() {
   for (const char* name : {"texts", "documents"}) {
     all.push_back({name, {{"oneOf", {reranked_schema(), {{"type", "null"}}}}}});
   }
-  all.push_back({"raw_scores", optional_schema("boolean")});
   all.push_back({"return_text", optional_schema("boolean")});
   add_cohere_fields(all);
   return all;
@@ -231,7 +253,7 @@ std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
   const auto most_tokens = whole_of(call.body, "max_tokens_per_doc", 1, 1 << 30);
   const auto whole = with_text ? ranking.texts : std::vector<std::string>();
   if (most_tokens) cut_documents(call, ranking, *most_tokens);
-  auto order = ranked(api, call, ranking, false);
+  auto order = ranked(api, call, ranking, wants_logits(call.body));
   if (top_n) order.resize(std::min(order.size(), static_cast<std::size_t>(*top_n)));
   std::vector<JsonLine> results;
   for (const Ranked& one : order) {
@@ -261,9 +283,8 @@ std::optional<HttpResponse> rerank(Api& api, ApiCall& call) {
   }
   const ServedModel& model = api.model_for(call, Ability::rerank);
   const Ranking ranking = ranking_of(*model.classifier, call.body, "texts");
-  const bool is_raw = truth_of(call.body, "raw_scores").value_or(false);
   const bool with_text = truth_of(call.body, "return_text").value_or(false);
-  const auto order = ranked(api, call, ranking, is_raw);
+  const auto order = ranked(api, call, ranking, wants_logits(call.body));
   return json_response(json_list(order, [&](std::string& json, const Ranked& one) {
     JsonLine row;
     row.add("index", static_cast<std::int64_t>(one.index));

@@ -171,7 +171,7 @@ void load_head(ServedModel& served, const LoadOptions& options) {
 void load_parts(ServedModel& served, const LoadOptions& options) {
   if (TextGenerator::is_one(served.folder)) {
     served.writer.emplace(TextGenerator::load(served.folder, options));
-    served.own_tokenizer.emplace(Tokenizer::load(served.folder));
+    served.own_tokenizer.emplace(Tokenizer::load(tokenizer_folder(served.folder, options.adapter)));
   } else {
     load_head(served, options);
   }
@@ -194,7 +194,8 @@ std::unique_ptr<const ServedModel> load_served(const std::string& argument,
 std::unique_ptr<const ServedModel> load_adapter(const std::string& argument,
                                                 const LoadedModels& models, LoadOptions options) {
   const auto [given, folder] = name_and_place(argument);
-  const auto colon = given.rfind(':');
+  // A path may have colons.
+  const auto colon = argument.find('=') == std::string::npos ? argument.npos : given.rfind(':');
   const bool names_base = colon != std::string::npos;
   const ServedModel* base = names_base               ? models.find(given.substr(0, colon))
                             : models.all.size() == 1 ? models.all.front().get()
@@ -210,16 +211,10 @@ std::unique_ptr<const ServedModel> load_adapter(const std::string& argument,
   served->name = base->name + ":" + (names_base ? given.substr(colon + 1) : given);
   served->folder = base->folder;
   served->dtype = options.dtype;
-  served->info = base->info;
+  served->info = inspect(base->folder, folder);
+  // A head of the adapter stands above the pooling of the model.
+  if (served->info.head != base->info.head) served->info.pooling.clear();
   options.adapter = folder;
-  // The adapter may bring a head and labels of its own. Notes are told when its parts are loaded.
-  LoadOptions quiet = options;
-  quiet.note = {};
-  const ModelInfo own = Model::load(base->folder, quiet).info();
-  if (own.head != base->info.head) served->info.pooling.clear();
-  served->info.head = own.head;
-  served->info.labels = own.labels;
-  served->info.problem_type = own.problem_type;
   load_parts(*served, options);
   return served;
 }

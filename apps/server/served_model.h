@@ -63,9 +63,9 @@ struct LoadedModels {
 std::unique_ptr<const ServedModel> load_served(const std::string& argument,
                                                const LoadOptions& options);
 
-/// NAME=FOLDER, BASE:NAME=FOLDER or a folder alone: a LoRA adapter of a model that is served, which
-/// is then served as BASE:NAME too. BASE may be left out where one model is served. The options are
-/// those of the base. Throws Error.
+/// NAME=FOLDER, BASE:NAME=FOLDER or a folder alone, whose last part is the name: a LoRA adapter of
+/// a model that is served, which is then served as BASE:NAME too. BASE may be left out where one
+/// model is served. The options are those of the base. Throws Error.
 std::unique_ptr<const ServedModel> load_adapter(const std::string& argument,
                                                 const LoadedModels& models, LoadOptions options);
 

@@ -82,8 +82,11 @@ struct FolderInfo {
   std::vector<std::string> unsupported;
 };
 
-/// Throws Error when the folder or its config.json cannot be read.
-FolderInfo inspect(const std::string& folder);
+/// Reads config.json and the headers of the weights, not the weights. With the folder of a LoRA
+/// adapter: the model with it, whose head, labels, tokenizer and sentence-transformers files may be
+/// those of the adapter. Throws Error when the folder or its config.json cannot be read, and for an
+/// adapter that is not for this model.
+FolderInfo inspect(const std::string& folder, const std::string& adapter = {});
 
 OptionFields fields(ConvertOptions& options);
 

@@ -196,7 +196,7 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
       model_flops(implementation.config, options.n, options.global_tokens), context.threads);
   if (implementation.head) {
     const auto run_head = [&] {
-      const bool pools = tasks::reads_pooler(implementation.config, implementation.task);
+      const bool pools = engine::reads_pooler(implementation.config, implementation.task);
       const Tensor pooled = pools ? implementation.encoder.pool(context, hidden, batch) : Tensor();
       implementation.head->speak(context, {.hidden = hidden, .pooled = pooled, .batch = batch});
     };

@@ -28,7 +28,7 @@ constexpr double kLabelled = 0.15;
 constexpr std::int64_t kCodeBytes = std::int64_t{10} << 20;
 
 /// One document of random tokens of which some are to be guessed.
-tasks::TrainingBatch random_batch(const models::EncoderConfig& config, std::int64_t n) {
+engine::TrainingBatch random_batch(const models::EncoderConfig& config, std::int64_t n) {
   DocumentTarget target;
   std::vector<std::int32_t> ids, positions;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -55,8 +55,8 @@ TrainingOptions training_of(const TrainBenchOptions& options) {
 }
 
 /// A document of random tokens, the first of them global, and a text to learn about it.
-tasks::TrainingBatch random_text_batch(const models::EncoderConfig& config,
-                                       const TrainBenchOptions& options) {
+engine::TrainingBatch random_text_batch(const models::EncoderConfig& config,
+                                        const TrainBenchOptions& options) {
   const auto token = [&config](std::uint64_t seed, std::int64_t i) {
     return static_cast<std::int32_t>(random_bits(seed, static_cast<std::uint64_t>(i)) %
                                      static_cast<std::uint64_t>(config.vocab_size));
@@ -74,13 +74,13 @@ tasks::TrainingBatch random_text_batch(const models::EncoderConfig& config,
 /// A masked LM, or a model that writes texts.
 BenchResult bench_task(const TrainBenchOptions& options, bool writes_texts) {
   const TrainingOptions training = training_of(options);
-  const tasks::Task& task = writes_texts ? tasks::sequence_to_sequence() : tasks::masked_lm();
+  const engine::Task& task = writes_texts ? tasks::sequence_to_sequence() : tasks::masked_lm();
   TrainedModel model({.folder = options.model, .config_file = options.config, .task = &task},
                      training);
   const int threads = checked_threads(options.threads);
   const auto optimizer = training::Optimizer::make(training, model.parameters(), threads);
-  const tasks::TrainingBatch batch = writes_texts ? random_text_batch(model.config(), options)
-                                                  : random_batch(model.config(), options.n);
+  const engine::TrainingBatch batch = writes_texts ? random_text_batch(model.config(), options)
+                                                   : random_batch(model.config(), options.n);
   std::uint64_t seed = 0;
   const Timing timing = measure(options.repeats, [&] {
     model.step(batch, seed++);

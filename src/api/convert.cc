@@ -8,7 +8,7 @@ namespace longformer {
 
 ConvertedFrom convert(const std::string& source_folder, const std::string& target_folder,
                       const ConvertOptions& options) {
-  return models::convert_folder(source_folder, target_folder, options, tasks::plan_head);
+  return models::convert_folder(source_folder, target_folder, options, engine::plan_head);
 }
 
 }  // namespace longformer

@@ -20,7 +20,7 @@
 namespace longformer {
 namespace {
 
-class LoadedModel final : public tasks::EvaluatedModel {
+class LoadedModel final : public engine::EvaluatedModel {
  public:
   LoadedModel(const Model& model, const Tokenizer& tokenizer, const StreamOptions& options)
       : model_(model), tokenizer_(tokenizer), options_(options) {}
@@ -32,8 +32,8 @@ class LoadedModel final : public tasks::EvaluatedModel {
     stream_documents(model_, options_, next, done);
   }
 
-  void with_states(std::span<const tasks::TokenRow> rows,
-                   const tasks::UseStates& use) const override {
+  void with_states(std::span<const engine::TokenRow> rows,
+                   const engine::UseStates& use) const override {
     const Model::Implementation& model = model_.implementation();
     const Tensor states = states_of(model, rows, {.batch_tokens = options_.batch_tokens});
     const auto turn = model.turn();
@@ -47,7 +47,7 @@ class LoadedModel final : public tasks::EvaluatedModel {
 };
 
 /// The vectors of an embedder, with the prompts of its folder.
-class EmbedderVectors final : public tasks::TextVectors {
+class EmbedderVectors final : public engine::TextVectors {
  public:
   EmbedderVectors(const Embedder& embedder, const EvaluateOptions& options) : embedder_(embedder) {
     if (similarity() == Similarity::cosine) plain_.normalize = true;
@@ -59,11 +59,11 @@ class EmbedderVectors final : public tasks::TextVectors {
 
   Similarity similarity() const override { return embedder_.similarity(); }
 
-  std::vector<std::vector<float>> of(std::span<const std::string> texts, tasks::TextUse use,
-                                     tasks::TextLengths& lengths) const override {
+  std::vector<std::vector<float>> of(std::span<const std::string> texts, engine::TextUse use,
+                                     engine::TextLengths& lengths) const override {
     EmbedOptions options = plain_;
-    if (use == tasks::TextUse::query) options.prompt_name = "query";
-    if (use == tasks::TextUse::document) options.prompt_name = "document";
+    if (use == engine::TextUse::query) options.prompt_name = "query";
+    if (use == engine::TextUse::document) options.prompt_name = "document";
     std::vector<std::vector<float>> vectors;
     for (Embedding& one : embedder_.embed(texts, options)) {
       add(one, lengths);
@@ -74,7 +74,7 @@ class EmbedderVectors final : public tasks::TextVectors {
 
   std::vector<std::vector<float>> of_passages(const std::string& document,
                                               std::span<const CharacterSpan> passages,
-                                              tasks::TextLengths& lengths) const override {
+                                              engine::TextLengths& lengths) const override {
     EmbedOptions options = plain_;
     options.prompt_name = "document";
     const Embedding found = embedder_.embed_spans(document, passages, options);
@@ -96,7 +96,7 @@ class EmbedderVectors final : public tasks::TextVectors {
   }
 
  private:
-  static void add(const Embedding& one, tasks::TextLengths& lengths) {
+  static void add(const Embedding& one, engine::TextLengths& lengths) {
     lengths.tokens += one.tokens;
     lengths.truncated += one.truncated;
   }
@@ -114,7 +114,7 @@ bool is_one_token(std::span<const std::int32_t> ids) {
 }
 
 /// Writes the texts of an evaluation; nothing for a model that writes none.
-std::function<std::vector<tasks::TextResult>(std::span<const std::string>)> writer_of(
+std::function<std::vector<engine::TextResult>(std::span<const std::string>)> writer_of(
     const EvaluateOptions& options) {
   if (options.generator == nullptr) return {};
   GenerationRequest request = options.generation;
@@ -123,9 +123,9 @@ std::function<std::vector<tasks::TextResult>(std::span<const std::string>)> writ
   request.global_attention = options.global_attention;
   if (!request.global_attention) request.global_attention = options.generator->summary_globals();
   return [request, generator = options.generator](std::span<const std::string> documents) {
-    std::vector<tasks::TextResult> results;
+    std::vector<engine::TextResult> results;
     for (WrittenDocument& written : generator->generate(documents, request)) {
-      tasks::TextResult& result = results.emplace_back();
+      engine::TextResult& result = results.emplace_back();
       result.source_tokens = written.source_tokens;
       result.truncated = written.truncated;
       result.segments = written.segments;
@@ -143,9 +143,9 @@ std::function<std::vector<tasks::TextResult>(std::span<const std::string>)> writ
 }
 
 /// The task that an evaluation is of. Throws Error for one that the model does not have.
-const tasks::Task& asked_task(const Model& model, const EvaluateOptions& options) {
-  const tasks::Task* task = model.implementation().task;
-  const tasks::Task* asked = options.task.empty() ? task : &tasks::task_of_verb(options.task);
+const engine::Task& asked_task(const Model& model, const EvaluateOptions& options) {
+  const engine::Task* task = model.implementation().task;
+  const engine::Task* asked = options.task.empty() ? task : &engine::task_of_verb(options.task);
   require(asked != nullptr, "model: expected a head to evaluate, found none");
   const std::string& head = model.info().head;
   require(asked->makes_vectors() || &asked->of_head() == task, OptionName("task"),
@@ -161,12 +161,12 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
                     const EvaluateOptions& given) {
   const auto begin = std::chrono::steady_clock::now();
   EvaluateOptions options = given;
-  options.data = tasks::with_inputs(given.data);
-  const tasks::Task& reader = asked_task(model, options);
+  options.data = engine::with_inputs(given.data);
+  const engine::Task& reader = asked_task(model, options);
   if (reader.makes_vectors()) reader.check_too_long(options.too_long);
-  tasks::KnownLabels known;
+  engine::KnownLabels known;
   const ModelInfo& info = model.info();
-  if (reader.has_labels()) known = {tasks::LabelSet(info.labels), info.problem_type};
+  if (reader.has_labels()) known = {engine::LabelSet(info.labels), info.problem_type};
   const auto data = reader.read(path, options.data, known);
   Evaluation result = evaluate_set(model, tokenizer, path, *data, options);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -175,9 +175,9 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
 }
 
 Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const std::string& path,
-                        const tasks::DataSet& data, const EvaluateOptions& options,
-                        tasks::MeasuredPass* pass) {
-  const tasks::Task& reader = asked_task(model, options);
+                        const engine::DataSet& data, const EvaluateOptions& options,
+                        engine::MeasuredPass* pass) {
+  const engine::Task& reader = asked_task(model, options);
   const std::string& head = model.info().head;
   require(!options.official_predictions || data.has_published_form(),
           "{}: expected data of a task whose predictions have a published form, found those of {}",
@@ -187,22 +187,22 @@ Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const st
   const LoadedModel loaded(model, tokenizer, {.batch_tokens = options.batch_tokens});
   std::optional<EmbedderVectors> vectors;
   if (options.embedder != nullptr) vectors.emplace(*options.embedder, options);
-  const tasks::EvaluationOptions used = {.data = options.data,
-                                         .reading = reading_options(model, options),
-                                         .merge = options.merge,
-                                         .threshold = options.threshold,
-                                         .max_answer_tokens = options.max_answer_tokens,
-                                         .no_answer_threshold = options.no_answer_threshold,
-                                         .masking = options.masking,
-                                         .write = writer_of(options),
-                                         .vectors = vectors ? &*vectors : nullptr,
-                                         .rouge_stems = options.rouge_stems,
-                                         .rouge_intervals = options.rouge_intervals,
-                                         .predictions = options.predictions,
-                                         .official_predictions = options.official_predictions,
-                                         .selected = options.selected,
-                                         .progress = options.progress};
-  tasks::EvaluationRun run(loaded, path, used);
+  const engine::EvaluationOptions used = {.data = options.data,
+                                          .reading = reading_options(model, options),
+                                          .merge = options.merge,
+                                          .threshold = options.threshold,
+                                          .max_answer_tokens = options.max_answer_tokens,
+                                          .no_answer_threshold = options.no_answer_threshold,
+                                          .masking = options.masking,
+                                          .write = writer_of(options),
+                                          .vectors = vectors ? &*vectors : nullptr,
+                                          .rouge_stems = options.rouge_stems,
+                                          .rouge_intervals = options.rouge_intervals,
+                                          .predictions = options.predictions,
+                                          .official_predictions = options.official_predictions,
+                                          .selected = options.selected,
+                                          .progress = options.progress};
+  engine::EvaluationRun run(loaded, path, used);
   run.pass = pass;
   run.result.counts = Counts(reader.counters());
   run.result.task = reader.makes_vectors() ? reader.names().verb : reader.of_head().names().head;
@@ -213,8 +213,8 @@ Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const st
 
 std::vector<std::string> tasks_of_head(const std::string& head) {
   std::vector<std::string> names;
-  for (const tasks::Task* task : tasks::all_tasks()) {
-    const tasks::TaskNames& known = task->names();
+  for (const engine::Task* task : engine::all_tasks()) {
+    const engine::TaskNames& known = task->names();
     if (head.empty() || known.head != head) continue;
     names.emplace_back(known.verb.empty() ? known.evaluation : known.verb);
   }
@@ -226,7 +226,7 @@ PublishedForm published_form(const std::string& task) {
     return {.name = "a run of trec_eval (.trec, .run or .txt)",
             .endings = {".trec", ".run", ".txt"}};
   }
-  for (const tasks::Task* one : tasks::all_tasks()) {
+  for (const engine::Task* one : engine::all_tasks()) {
     if (one->names().verb == task) return one->published_form();
   }
   return {};
@@ -240,25 +240,25 @@ std::vector<const Counter*> evaluation_counters() {
       if (std::ranges::none_of(all, same)) all.push_back(counter);
     }
   };
-  for (const tasks::Task* task : tasks::all_tasks()) add(task->counters());
+  for (const engine::Task* task : engine::all_tasks()) add(task->counters());
   add(tasks::retrieval_counters());
   return all;
 }
 
 Evaluation score(const std::string& predictions, const std::string& path,
                  const ScoreOptions& options) {
-  const DataOptions read = tasks::with_inputs(options.data);
+  const DataOptions read = engine::with_inputs(options.data);
   const bool is_retrieval = options.task.empty() && tasks::is_retrieval_data(path);
   if (is_retrieval || options.task == kRetrieval) return score_run(predictions, path, options.data);
-  const tasks::Task& task =
-      options.task.empty() ? tasks::task_of_data(path, read) : tasks::task_of_verb(options.task);
+  const engine::Task& task =
+      options.task.empty() ? engine::task_of_data(path, read) : engine::task_of_verb(options.task);
   const auto data = task.read(path, read, {});
   Evaluation result;
   result.task = task.names().head;
   std::vector<const Counter*> counters = task.counters();
   std::erase_if(counters, [](const Counter* counter) { return counter->is_of_model; });
   result.counts = Counts(counters);
-  tasks::tell(data->report(), result);
+  engine::tell(data->report(), result);
   data->score(predictions, result);
   return result;
 }

@@ -11,7 +11,7 @@ namespace longformer {
 /// evaluate() on a data set of `path`, which was read with the labels of the model. In a training
 /// `pass` runs the rows that were made of it.
 Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const std::string& path,
-                        const tasks::DataSet& data, const EvaluateOptions& options,
-                        tasks::MeasuredPass* pass = nullptr);
+                        const engine::DataSet& data, const EvaluateOptions& options,
+                        engine::MeasuredPass* pass = nullptr);
 
 }  // namespace longformer

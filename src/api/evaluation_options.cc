@@ -13,7 +13,7 @@ namespace longformer {
 namespace {
 
 OptionField evaluated_task(std::string& task) {
-  std::vector<std::string> names = tasks::evaluation_names();
+  std::vector<std::string> names = engine::evaluation_names();
   const std::string of_heads = fmt::format("{}", fmt::join(names, ", "));
   names.emplace_back("retrieval");
   return {.name = "task",

@@ -24,18 +24,18 @@ namespace longformer {
 namespace {
 
 /// The head of the folder, when it is that of the task.
-bool head_fits(const models::EncoderConfig& config, const tasks::Task& task) {
-  return tasks::task_named(config) == &task;
+bool head_fits(const models::EncoderConfig& config, const engine::Task& task) {
+  return engine::task_named(config) == &task;
 }
 
-std::unique_ptr<tasks::DataSet> read_training_data(const models::EncoderConfig& config,
-                                                   const tasks::Task& task,
-                                                   const FinetuneOptions& options) {
+std::unique_ptr<engine::DataSet> read_training_data(const models::EncoderConfig& config,
+                                                    const engine::Task& task,
+                                                    const FinetuneOptions& options) {
   require(!options.new_head || task.has_labels(), OptionName("new_head"),
           "expected a task with labels, classify or ner, found {}", task.names().verb);
-  tasks::KnownLabels known;
+  engine::KnownLabels known;
   if (head_fits(config, task.of_head()) && task.has_labels() && !options.new_head) {
-    known = {tasks::LabelSet(config.labels), config.problem_type};
+    known = {engine::LabelSet(config.labels), config.problem_type};
   }
   auto data = task.read(options.train_path, options.data, known);
   tasks::check_classes(*data);
@@ -43,13 +43,13 @@ std::unique_ptr<tasks::DataSet> read_training_data(const models::EncoderConfig& 
 }
 
 /// Setup with the labels of the model that is trained.
-std::unique_ptr<tasks::DataSet> read_validation_data(const models::EncoderConfig& config,
-                                                     const tasks::Task& task,
-                                                     const tasks::DataSet& training,
-                                                     const FinetuneOptions& options) {
-  tasks::KnownLabels known;
+std::unique_ptr<engine::DataSet> read_validation_data(const models::EncoderConfig& config,
+                                                      const engine::Task& task,
+                                                      const engine::DataSet& training,
+                                                      const FinetuneOptions& options) {
+  engine::KnownLabels known;
   if (task.has_labels()) {
-    known = {tasks::LabelSet(config.labels), config.problem_type, training.label_kind()};
+    known = {engine::LabelSet(config.labels), config.problem_type, training.label_kind()};
   }
   try {
     return task.read(options.validation_path, options.data, known);
@@ -61,17 +61,17 @@ std::unique_ptr<tasks::DataSet> read_validation_data(const models::EncoderConfig
   }
 }
 
-const tasks::Task& task_of(const models::EncoderConfig& config, const FinetuneOptions& options) {
-  if (!options.task.empty()) return tasks::task_of_verb(options.task);
-  const tasks::Task* task = tasks::task_named(config);
+const engine::Task& task_of(const models::EncoderConfig& config, const FinetuneOptions& options) {
+  if (!options.task.empty()) return engine::task_of_verb(options.task);
+  const engine::Task* task = engine::task_named(config);
   require(task != nullptr && !task->names().verb.empty(), OptionName("task"),
-          "expected a folder with a head, or one of {}; found {}", tasks::verb_names(),
+          "expected a folder with a head, or one of {}; found {}", engine::verb_names(),
           config.architecture.empty() ? "neither" : config.architecture);
   return *task;
 }
 
 /// The marks of the task that the tokenizer of the folder does not have.
-models::AddedTokens added_tokens(const std::string& folder, const tasks::Task& task) {
+models::AddedTokens added_tokens(const std::string& folder, const engine::Task& task) {
   models::AddedTokens added;
   if (task.marks().empty()) return added;
   const Tokenizer before = Tokenizer::load(folder);
@@ -85,12 +85,12 @@ models::AddedTokens added_tokens(const std::string& folder, const tasks::Task& t
 /// Folder where training begins, and tensors that are read there but not trained.
 struct Beginning {
   const std::string& folder;
-  const tasks::Task& task;
+  const engine::Task& task;
   /// Settings of a model of vectors.
   std::optional<tasks::SentenceModules> modules = std::nullopt;
   std::shared_ptr<const Embedder> teacher = nullptr;
 
-  Beginning(const std::string& path, const tasks::Task& trained) : folder(path), task(trained) {
+  Beginning(const std::string& path, const engine::Task& trained) : folder(path), task(trained) {
     if (task.makes_vectors()) modules = tasks::read_sentence_modules(folder);
   }
   void load_teacher_of(const FinetuneOptions& options, Index width) {
@@ -122,7 +122,7 @@ class Rows {
         setup_(
             {.config = model.config(),
              .tokenizer = tokenizer,
-             .reading = tasks::with_globals(
+             .reading = engine::with_globals(
                  model.config(), begin.task, path,
                  {.max_tokens = begin.max_tokens(model.config(), options),
                   .too_long = options.too_long,
@@ -137,7 +137,7 @@ class Rows {
   /// They will be evaluated.
   void keep_readings() { setup_.keeps_readings = true; }
 
-  std::unique_ptr<tasks::TrainingSet> of(const tasks::DataSet& data) const {
+  std::unique_ptr<engine::TrainingSet> of(const engine::DataSet& data) const {
     auto rows = data.collate(setup_);
     require(rows->size() > 0, "{}: expected examples, found none", path_);
     if (!teacher_) return rows;
@@ -146,7 +146,7 @@ class Rows {
 
  private:
   std::shared_ptr<const Embedder> teacher_;
-  tasks::CollationSetup setup_;
+  engine::CollationSetup setup_;
   std::string path_;
 };
 
@@ -158,7 +158,7 @@ Index text_tokens(const models::EncoderConfig& config, const FinetuneOptions& op
   return std::min(options.max_target_tokens > 0 ? options.max_target_tokens : kUsual, most);
 }
 
-training::PhaseCost cost_of(const TrainedModel& model, const tasks::Task& task,
+training::PhaseCost cost_of(const TrainedModel& model, const engine::Task& task,
                             const FinetuneOptions& options, std::span<const Index> lengths) {
   double tokens = 0, flops = 0;
   const Index batch = options.training.per_device_train_batch_size;
@@ -192,7 +192,7 @@ training::PhaseCost cost_of(const TrainedModel& model, const tasks::Task& task,
 }
 
 /// Throws Error for options that do not suit each other, the task, or the data.
-void check_options(const FinetuneOptions& options, const tasks::DataSet& data) {
+void check_options(const FinetuneOptions& options, const engine::DataSet& data) {
   const TrainingOptions& training = options.training;
   require(training.eval_strategy == "no" || !options.validation_path.empty(),
           OptionName("validation_path", "validation_file"),
@@ -226,14 +226,14 @@ void set_rates(FinetuneOptions& options, TrainedModelSetup& setup) {
   setup.head_rate_scale = head_rate / rate;
 }
 
-FinetuneData summary_of(const tasks::Task& task, const tasks::DataSet& data,
-                        const tasks::TrainingSet& rows, const TrainedModel& model) {
-  const tasks::CollationReport& report = rows.report();
+FinetuneData summary_of(const engine::Task& task, const engine::DataSet& data,
+                        const engine::TrainingSet& rows, const TrainedModel& model) {
+  const engine::CollationReport& report = rows.report();
   std::vector<std::string> added_tokens;
   for (const auto& [token, id] : model.added_tokens()) added_tokens.push_back(token);
   Counts counts;
-  counts[tasks::kSkipped] = report.data.skipped;
-  counts[tasks::kEmpty] = report.data.empty;
+  counts[engine::kSkipped] = report.data.skipped;
+  counts[engine::kEmpty] = report.data.empty;
   for (const auto& [counter, number] : report.counts.all()) counts[*counter] = number;
   return {.task = std::string(task.names().verb),
           .labels = data.labels(),
@@ -264,13 +264,13 @@ std::vector<CountNote> notes_of(const FinetuneData& data) {
 TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
                         const FinetuneCallbacks& callbacks) {
   FinetuneOptions used = options;
-  used.data = tasks::with_inputs(used.data);
+  used.data = engine::with_inputs(used.data);
   choose_eval_strategy(used.training, !used.validation_path.empty());
   check(used.training);
   const models::EncoderConfig config =
       models::read_config(models::config_file(folder, options.training.adapter));
-  const tasks::Task& named = task_of(config, options);
-  const tasks::Task& task = named.of_head();
+  const engine::Task& named = task_of(config, options);
+  const engine::Task& task = named.of_head();
   task.check_too_long(options.too_long);
   tasks::check_problem_type(options.data, task);
   if (options.global_attention) task.check_global_rule(options.global_attention->rule());
@@ -285,7 +285,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
                              .problem_type = data->problem_type(),
                              .draws_head = used.new_head,
                              .settings = head_fits(config, task) && !used.new_head
-                                             ? tasks::Json::object()
+                                             ? engine::Json::object()
                                              : data->settings(config),
                              .shares_global_projections = used.shared_global_projections,
                              .added_tokens = added_tokens(folder, task),
@@ -301,8 +301,8 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
       matching_tokenizer(model.model(), folder, task.marks(), beginning.lowercases());
   const auto rows = Rows(used, beginning, model, tokenizer, used.train_path).of(*data);
   // The validation data are read before training begins: what is wrong with them shall not end it.
-  std::unique_ptr<tasks::DataSet> validation_data;
-  std::unique_ptr<tasks::TrainingSet> validation_rows;
+  std::unique_ptr<engine::DataSet> validation_data;
+  std::unique_ptr<engine::TrainingSet> validation_rows;
   std::optional<Validation> validation;
   if (used.training.eval_strategy != "no") {
     validation_data = read_validation_data(model.config(), named, *data, used);

@@ -42,10 +42,10 @@ OptionFields writing_fields(FinetuneOptions& options) {
 }
 
 OptionField training_task(std::string& task) {
-  const std::vector<std::string> names = tasks::training_verbs();
+  const std::vector<std::string> names = engine::training_verbs();
   return {.name = "task",
           .value = &task,
-          .help = "what to train for: " + tasks::verb_names() + " (that of the model's head)",
+          .help = "what to train for: " + engine::verb_names() + " (that of the model's head)",
           .choices = names};
 }
 

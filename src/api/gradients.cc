@@ -33,7 +33,7 @@ GradientModel GradientModel::load(const std::string& folder, const LoadOptions& 
           options.adapter);
   auto config = models::read_config(models::config_file(folder, {}));
   auto weights = models::Weights::trained(models::Weights::open(folder, config.family->names), {});
-  const tasks::Task* task = tasks::task_for(config, weights, options.task);
+  const engine::Task* task = engine::task_for(config, weights, options.task);
   auto implementation =
       std::make_shared<Model::Implementation>(std::move(config), std::move(weights), options, task);
   require(implementation->task != nullptr,

@@ -12,6 +12,7 @@
 #include "kernels/gemm.h"
 #include "longformer/checkpoint.h"
 #include "longformer/text.h"
+#include "models/adapter.h"
 #include "models/config.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
@@ -45,7 +46,7 @@ class TensorUse {
     const models::Weights recording = models::Weights::recording(&weights_);
     const models::Encoder encoder(config, recording, DType::f32);
     has_pooler_ = encoder.has_pooler();
-    task_ = tasks::task_of(config, weights_);
+    task_ = engine::task_of(config, weights_);
     has_masked_lm_ = tasks::masked_lm().is_present(config, weights_);
     try {
       if (task_ != nullptr) task_->make_head(config, recording, DType::f32);
@@ -70,7 +71,7 @@ class TensorUse {
 
   bool has_pooler() const { return has_pooler_; }
   bool has_masked_lm() const { return has_masked_lm_; }
-  const tasks::Task* task() const { return task_; }
+  const engine::Task* task() const { return task_; }
   Index parameters() const { return parameters_; }
   const std::set<std::string>& dtypes() const { return dtypes_; }
   const std::vector<std::string>& faults() const { return faults_; }
@@ -83,8 +84,8 @@ class TensorUse {
   void use(const models::WeightRecord& tensor) {
     unused_.erase(tensor.name);
     try {
-      const Tensor found = weights_.stored(tensor.name, tensor.shape);
-      parameters_ += found.size();
+      const formats::StoredTensor& found = weights_.checked(tensor.name, tensor.shape);
+      parameters_ += element_count(tensor.shape);
       dtypes_.emplace(name_of(found.dtype()));
     } catch (const Error& error) {
       faults_.push_back(error.what());
@@ -99,11 +100,11 @@ class TensorUse {
   Index parameters_ = 0;
   bool has_pooler_ = false;
   bool has_masked_lm_ = false;
-  const tasks::Task* task_ = nullptr;
+  const engine::Task* task_ = nullptr;
 };
 
 std::optional<TensorUse> read_weights(const EncoderConfig& config, const std::string& folder,
-                                      FolderInfo& info) {
+                                      const std::string& adapter, FolderInfo& info) {
   std::string missing;
   try {
     formats::weights_file(folder);
@@ -114,7 +115,7 @@ std::optional<TensorUse> read_weights(const EncoderConfig& config, const std::st
     info.unsupported.push_back(missing);
     return std::nullopt;
   }
-  return TensorUse(config, models::Weights::open(folder, config.family->names));
+  return TensorUse(config, models::Weights::open(folder, config.family->names, adapter));
 }
 
 /// Peak of one document of n tokens (no global tokens, no masked-LM logits):
@@ -191,7 +192,7 @@ void describe_weights(const EncoderConfig& config, const std::optional<TensorUse
   info.ignored_buffers = weights->buffers();
   info.has_pooler = weights->has_pooler();
   info.has_masked_lm_head = weights->has_masked_lm();
-  info.head = tasks::head_name(weights->task());
+  info.head = engine::head_name(weights->task());
   if (weights->task() != nullptr && weights->task()->has_labels()) {
     info.labels = config.labels;
     info.problem_type = config.problem_type;
@@ -289,16 +290,17 @@ void list_unsupported(const std::string& folder, FolderInfo& info) {
   }
 }
 
-/// Keys of all files that nothing reads.
-void list_unused_keys(const EncoderConfig& config, const std::string& folder, FolderInfo& info) {
+/// Keys of all files that nothing reads; those of the tokenizer may be in another folder.
+void list_unused_keys(const EncoderConfig& config, const std::string& folder,
+                      const std::string& tokenizer, FolderInfo& info) {
   // A file that cannot be read may have been reported before.
   const auto add = [&info](const std::string& note) {
     const auto known = std::find(info.unsupported.begin(), info.unsupported.end(), note);
     if (!note.empty() && known == info.unsupported.end()) info.unsupported.push_back(note);
   };
   try {
-    add(tasks::unused_keys(config));
-    add(unused_tokenizer_keys(folder));
+    add(engine::unused_keys(config));
+    add(unused_tokenizer_keys(tokenizer));
     for (const std::string& note : unused_sentence_keys(folder)) add(note);
     if (config.decoder) tasks::folder_generation_options(folder, add);
   } catch (const Error& error) {
@@ -308,17 +310,21 @@ void list_unused_keys(const EncoderConfig& config, const std::string& folder, Fo
 
 }  // namespace
 
-FolderInfo inspect(const std::string& whole) {
+FolderInfo inspect(const std::string& whole, const std::string& adapter) {
   const std::string folder = text::encoder_folder(whole);
-  const EncoderConfig config = models::read_config((fs::path(folder) / "config.json").string());
+  const std::string tokenizer = tokenizer_folder(folder, adapter);
+  const EncoderConfig config =
+      models::read_config(adapter.empty() ? (fs::path(folder) / "config.json").string()
+                                          : models::config_file(whole, adapter));
   FolderInfo info;
   describe_config(config, info);
-  const std::optional<TensorUse> weights = read_weights(config, folder, info);
+  const std::optional<TensorUse> weights = read_weights(config, folder, adapter, info);
   describe_weights(config, weights, info);
-  describe_tokenizer(folder, info);
-  describe_sentence_modules(whole, info);
+  describe_tokenizer(tokenizer, info);
+  const bool has_own_modules = !adapter.empty() && tasks::has_sentence_modules(adapter);
+  describe_sentence_modules(has_own_modules ? adapter : whole, info);
   list_unsupported(folder, info);
-  list_unused_keys(config, folder, info);
+  list_unused_keys(config, folder, tokenizer, info);
   info.memory_fp32 = predicted_memory(config, DType::f32, info.dtype);
   info.memory_bf16 = predicted_memory(config, DType::bf16, info.dtype);
   return info;

@@ -17,9 +17,9 @@ namespace longformer {
 namespace {
 
 /// Tells what was read, and what was lost of it.
-void tell(const char* name, const tasks::TrainingSet& rows, const TrainingCallbacks& callbacks) {
+void tell(const char* name, const engine::TrainingSet& rows, const TrainingCallbacks& callbacks) {
   if (!callbacks.note) return;
-  const tasks::CollationReport& report = rows.report();
+  const engine::CollationReport& report = rows.report();
   callbacks.note(fmt::format("{}: {}, {}, {}", name, counted(report.documents, "document"),
                              counted(report.rows, "row"), counted(report.tokens, "token")));
   if (report.data.skipped > 0) {
@@ -66,7 +66,7 @@ TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& op
 
 /// Evaluates on the text of the validation file, which was read before the first step.
 TaskEvaluation evaluation_of(const MaskedLmTraining& options, const TrainedModel& model,
-                             const Tokenizer& tokenizer, const tasks::DataSet& text) {
+                             const Tokenizer& tokenizer, const engine::DataSet& text) {
   TaskEvaluation evaluation = {.metric_names = text.metric_names()};
   if (options.validation_file.empty()) return evaluation;
   evaluation.run = [&] {
@@ -83,14 +83,14 @@ TaskEvaluation evaluation_of(const MaskedLmTraining& options, const TrainedModel
 TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining& given,
                                const TrainingCallbacks& callbacks) {
   MaskedLmTraining options = given;
-  options.data = tasks::with_inputs(options.data);
+  options.data = engine::with_inputs(options.data);
   choose_eval_strategy(options.training, !options.validation_file.empty());
   check(options.training);
   TrainedModelSetup setup = setup_of(folder, options);
   setup.note = callbacks.note;
   TrainedModel model(std::move(setup), options.training);
   const Tokenizer tokenizer = matching_tokenizer(model.model(), folder);
-  const auto rows_of = [&](const tasks::DataSet& text) {
+  const auto rows_of = [&](const engine::DataSet& text) {
     return text.collate(
         {.config = model.config(), .tokenizer = tokenizer, .reading = {}, .data = options.data});
   };
@@ -98,7 +98,7 @@ TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining
       rows_of(*tasks::masked_text(options.train_files, options.data, options.masking));
   const auto validation_text =
       tasks::masked_text({options.validation_file}, options.data, options.masking);
-  std::unique_ptr<tasks::TrainingSet> validation;
+  std::unique_ptr<engine::TrainingSet> validation;
   if (options.training.eval_strategy != "no") {
     require(!options.validation_file.empty(), OptionName("validation_file"),
             "expected text to evaluate on, as eval_strategy is {}", options.training.eval_strategy);

@@ -11,14 +11,14 @@
 namespace longformer {
 
 bool Validation::has_metrics(const FinetuneOptions& options, const models::EncoderConfig& config,
-                             const tasks::DataSet& data) {
+                             const engine::DataSet& data) {
   if (data.metric_names().empty()) return false;
   return !config.decoder || options.predict_with_generate;
 }
 
 std::vector<std::string> Validation::metric_names(const FinetuneOptions& options,
                                                   const models::EncoderConfig& config,
-                                                  const tasks::DataSet& data) {
+                                                  const engine::DataSet& data) {
   std::vector<std::string> names = {"loss"};
   if (has_metrics(options, config, data)) {
     std::ranges::copy(data.metric_names(), std::back_inserter(names));

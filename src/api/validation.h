@@ -23,9 +23,9 @@ class Validation {
   struct Setup {
     const FinetuneOptions& options;
     const std::string& folder;
-    const tasks::DataSet& data;
+    const engine::DataSet& data;
     /// Rows of the data, with their readings where has_metrics().
-    const tasks::TrainingSet& rows;
+    const engine::TrainingSet& rows;
     const TrainedModel& model;
     const Tokenizer& tokenizer;
     /// Longest text that a vector is made of; see EvaluateOptions.
@@ -36,11 +36,11 @@ class Validation {
 
   /// Whether there is more than the loss.
   static bool has_metrics(const FinetuneOptions& options, const models::EncoderConfig& config,
-                          const tasks::DataSet& data);
+                          const engine::DataSet& data);
   /// Those of run() for such data.
   static std::vector<std::string> metric_names(const FinetuneOptions& options,
                                                const models::EncoderConfig& config,
-                                               const tasks::DataSet& data);
+                                               const engine::DataSet& data);
 
   /// The loss and the metrics of the model as it is now. Throws Error.
   training::Metrics run();

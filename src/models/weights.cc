@@ -413,7 +413,7 @@ void Weights::check_low_rank() const {
   }
 }
 
-Tensor Weights::stored(const std::string& name, const Shape& shape) const {
+const formats::StoredTensor& Weights::checked(const std::string& name, const Shape& shape) const {
   const auto found = tensors_.find(name);
   require(found != tensors_.end(), "{}: expected a tensor {} of shape {}, found none", name_, name,
           to_string(shape));
@@ -422,7 +422,11 @@ Tensor Weights::stored(const std::string& name, const Shape& shape) const {
           to_string(shape), to_string(tensor.shape()));
   require(is_floating(tensor.dtype()), "{}: tensor {}: expected fp32, fp16, bf16 or fp64, found {}",
           name_, name, name_of(tensor.dtype()));
-  Tensor loaded = merged(name, tensor.load());
+  return tensor;
+}
+
+Tensor Weights::stored(const std::string& name, const Shape& shape) const {
+  Tensor loaded = merged(name, checked(name, shape).load());
   if (findings_->seen.insert(name).second) {
     findings_->look_at(stored_name(name), loaded);
     // Most tables and some matrices stay where they are, and few of their rows are needed.

@@ -210,6 +210,9 @@ class Weights {
   /// The weight as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape, const Init& init) const;
 
+  /// The place of a tensor in the file. Throws Error when it is missing, not floating-point, or of
+  /// another shape.
+  const formats::StoredTensor& checked(const std::string& name, const Shape& shape) const;
   /// A tensor of the file, as it is there, whatever was trained.
   Tensor stored(const std::string& name, const Shape& shape) const;
   /// A tensor of the file in fp32, in its own shape.

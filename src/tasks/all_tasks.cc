@@ -6,6 +6,7 @@
 #include "tasks/classification/classification.h"
 #include "tasks/coreference/coreference.h"
 #include "tasks/embedding/text_embedding.h"
+#include "tasks/engine_names.h"
 #include "tasks/masked_lm/masked_lm.h"
 #include "tasks/multi_hop/multi_hop.h"
 #include "tasks/question_answering/question_answering.h"
@@ -13,17 +14,17 @@
 #include "tasks/tagging/tagging.h"
 #include "tasks/writing/sequence_to_sequence.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 std::span<const Task* const> all_tasks() {
   // The span layer of multi-hop heads is that of question answering too.
-  static const std::array<const Task*, 11> tasks = {
-      &classification(),       &tagging(),          &multi_hop(),
-      &question_answering(),   &trivia_answering(), &multiple_choice(),
-      &candidate_scoring(),    &coreference(),      &masked_lm(),
-      &sequence_to_sequence(), &text_embedding(),
+  static const std::array<const Task*, 11> all = {
+      &tasks::classification(),       &tasks::tagging(),          &tasks::multi_hop(),
+      &tasks::question_answering(),   &tasks::trivia_answering(), &tasks::multiple_choice(),
+      &tasks::candidate_scoring(),    &tasks::coreference(),      &tasks::masked_lm(),
+      &tasks::sequence_to_sequence(), &tasks::text_embedding(),
   };
-  return tasks;
+  return all;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

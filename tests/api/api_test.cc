@@ -283,11 +283,11 @@ TEST(BadInput, GlobalTokensNeedALongformer) {
 }
 
 TEST(Segments, CoverTheDocumentAndOverlap) {
-  using tasks::TokenRange;
+  using engine::TokenRange;
   for (const Index tokens : {0, 1, 99, 100, 101, 150, 1000, 12345}) {
     for (const Index overlap : {0, 1, 20, 99}) {
-      const auto segments = tasks::plan_segments(tokens, 100, overlap);
-      const auto owned = tasks::owned_tokens(segments, tokens);
+      const auto segments = engine::plan_segments(tokens, 100, overlap);
+      const auto owned = engine::owned_tokens(segments, tokens);
       ASSERT_EQ(owned.size(), segments.size());
       Index next = 0;
       for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -305,9 +305,9 @@ TEST(Segments, CoverTheDocumentAndOverlap) {
       EXPECT_EQ(segments.back().end, tokens);
     }
   }
-  EXPECT_EQ(tasks::best_segment({{0, 100}, {50, 150}, {100, 200}}, {70, 80}, 200), 1u - 1u);
-  EXPECT_EQ(tasks::best_segment({{0, 100}, {50, 150}, {100, 200}}, {95, 100}, 200), 1u);
-  EXPECT_THROW(tasks::plan_segments(10, 5, 5), Error);
+  EXPECT_EQ(engine::best_segment({{0, 100}, {50, 150}, {100, 200}}, {70, 80}, 200), 1u - 1u);
+  EXPECT_EQ(engine::best_segment({{0, 100}, {50, 150}, {100, 200}}, {95, 100}, 200), 1u);
+  EXPECT_THROW(engine::plan_segments(10, 5, 5), Error);
 }
 
 TEST(Passages, EndWhereAReaderStops) {
@@ -325,12 +325,12 @@ TEST(Passages, EndWhereAReaderStops) {
     }
   }
   ASSERT_EQ(words.size(), 13u);
-  const auto cuts = tasks::cut_passages(text, words, {.tokens = 5, .overlapping = false});
+  const auto cuts = engine::cut_passages(text, words, {.tokens = 5, .overlapping = false});
   ASSERT_FALSE(cuts.empty());
   EXPECT_EQ(cuts[0].end, 4);  // behind the full stop
   EXPECT_EQ(cuts.back().end, 13);
   for (std::size_t i = 1; i < cuts.size(); ++i) EXPECT_EQ(cuts[i].begin, cuts[i - 1].end);
-  EXPECT_TRUE(tasks::cut_passages("", {}, {.tokens = 5, .overlapping = false}).empty());
+  EXPECT_TRUE(engine::cut_passages("", {}, {.tokens = 5, .overlapping = false}).empty());
 }
 
 TEST(Bench, FractionsAreConsistent) {

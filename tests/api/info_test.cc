@@ -180,6 +180,38 @@ TEST_F(InfoTest, SaysWhichTensorsAreUnusedMissingOrOfAnotherShape) {
   expect_parts(info.unsupported[5], {"11 more tensors"});
 }
 
+TEST_F(InfoTest, DescribesAModelWithAnAdapter) {
+  const fs::path adapter = folder_ / "adapter";
+  fs::create_directory(adapter);
+  fs::copy(folder_ / "config.json", adapter);
+  auto config = formats::read_json((adapter / "config.json").string());
+  config["architectures"] = {"BertForSequenceClassification"};
+  config["id2label"] = {{"0", "bad"}, {"1", "good"}, {"2", "ugly"}};
+  write("adapter/config.json", config.dump());
+  write("adapter/adapter_config.json", R"({"peft_type": "LORA", "r": 2, "lora_alpha": 2})");
+  const std::string query = "base_model.model.bert.encoder.layer.0.attention.self.query";
+  std::vector<std::pair<std::string, Tensor>> tensors = {
+      {query + ".lora_A.weight", Tensor::zeros({2, 16}, DType::f32)},
+      {query + ".lora_B.weight", Tensor::zeros({16, 2}, DType::f32)},
+      {"base_model.model.classifier.weight", Tensor::zeros({3, 16}, DType::f32)},
+      {"base_model.model.classifier.bias", Tensor::zeros({3}, DType::f32)}};
+  formats::write_safetensors((adapter / "adapter_model.safetensors").string(), tensors);
+  const FolderInfo alone = inspect(folder_.string());
+  const FolderInfo info = inspect(folder_.string(), adapter.string());
+  EXPECT_EQ(alone.head, "");
+  EXPECT_EQ(info.head, "sequence-classification");
+  EXPECT_EQ(info.labels, (std::vector<std::string>{"bad", "good", "ugly"}));
+  EXPECT_EQ(info.unsupported, std::vector<std::string>{});
+  EXPECT_EQ(info.parameters, alone.parameters + 3 * 16 + 3);
+  EXPECT_EQ(info.dtype, "fp32");
+  EXPECT_EQ(info.tokenizer, alone.tokenizer);
+  EXPECT_EQ(info.pooling, alone.pooling);
+  tensors[1].second = Tensor::zeros({8, 2}, DType::f32);
+  formats::write_safetensors((adapter / "adapter_model.safetensors").string(), tensors);
+  EXPECT_THROW(inspect(folder_.string(), adapter.string()), Error);
+  EXPECT_THROW(inspect(folder_.string(), (folder_ / "1_Pooling").string()), Error);
+}
+
 TEST_F(InfoTest, FailsWhereNothingCanBeSaid) {
   const auto error = [&] {
     try {

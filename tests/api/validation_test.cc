@@ -62,7 +62,7 @@ std::int64_t tokens_of(const TrainedModel& model, const Work& work) {
   return model.implementation().encoder.tokens_run() - before;
 }
 
-models::AddedTokens added_tokens(const std::string& folder, const tasks::Task& task) {
+models::AddedTokens added_tokens(const std::string& folder, const engine::Task& task) {
   models::AddedTokens added;
   if (task.marks().empty()) return added;
   const Tokenizer tokenizer = Tokenizer::load(folder, task.marks());
@@ -78,7 +78,7 @@ class TrainedTask {
       : options_(with_data(given, task, path)),
         folder_(folder),
         config_(models::read_config(folder + "/config.json")),
-        named_(tasks::task_of_verb(task)),
+        named_(engine::task_of_verb(task)),
         data_(named_.read(path, options_.data, {})),
         model_({.folder = folder,
                 .task = &named_.of_head(),
@@ -90,7 +90,7 @@ class TrainedTask {
         tokenizer_(matching_tokenizer(model_.model(), folder, named_.of_head().marks())),
         rows_(data_->collate({.config = model_.config(),
                               .tokenizer = tokenizer_,
-                              .reading = tasks::with_globals(
+                              .reading = engine::with_globals(
                                   model_.config(), named_.of_head(), path,
                                   {.max_tokens = named_.of_head().longest_document(model_.config()),
                                    .too_long = options_.too_long,
@@ -100,7 +100,7 @@ class TrainedTask {
                               .folder = folder_})) {}
 
   const TrainedModel& model() const { return model_; }
-  const tasks::TrainingSet& rows() const { return *rows_; }
+  const engine::TrainingSet& rows() const { return *rows_; }
 
   Validation validation() const { return validation(tokenizer_); }
   Validation validation(const Tokenizer& tokenizer) const {
@@ -142,7 +142,7 @@ class TrainedTask {
  private:
   static FinetuneOptions with_data(FinetuneOptions options, const std::string& task,
                                    const std::string& path) {
-    options.data = tasks::with_inputs(options.data);
+    options.data = engine::with_inputs(options.data);
     options.task = task;
     options.train_path = options.validation_path = path;
     options.training.per_device_train_batch_size = 3;
@@ -172,11 +172,11 @@ class TrainedTask {
   FinetuneOptions options_;
   std::string folder_;
   models::EncoderConfig config_;
-  const tasks::Task& named_;
-  std::unique_ptr<tasks::DataSet> data_;
+  const engine::Task& named_;
+  std::unique_ptr<engine::DataSet> data_;
   TrainedModel model_;
   Tokenizer tokenizer_;
-  std::unique_ptr<tasks::TrainingSet> rows_;
+  std::unique_ptr<engine::TrainingSet> rows_;
 };
 
 class ValidationTest : public testing::Test {
@@ -388,7 +388,7 @@ TEST_F(ValidationTest, NothingIsReadAgain) {
                                const std::string& contents) {
     const TrainedTask trained(longformer(), task, folder_.add(file, contents),
                               {.too_long = TooLong::split, .stride = 30});
-    for (const tasks::ReadRecord& one : trained.rows().records()) {
+    for (const engine::ReadRecord& one : trained.rows().records()) {
       EXPECT_TRUE(one.reading.has_value());
     }
     Validation expected = trained.validation(), found = trained.validation(other);

@@ -154,7 +154,7 @@ TEST(Passages, EndInsideNoWordThatFits) {
         continue;
       }
       for (const auto& passage :
-           tasks::cut_passages(text, offsets, {.tokens = tokens, .overlapping = false})) {
+           engine::cut_passages(text, offsets, {.tokens = tokens, .overlapping = false})) {
         EXPECT_LE(passage.size(), tokens);
         if (passage.begin == 0) continue;
         const auto begin = offsets[static_cast<std::size_t>(passage.begin)].begin;
@@ -169,7 +169,7 @@ TEST(Passages, CutAWordThatFitsInNoneBetweenGraphemes) {
   for (int i = 0; i < 50; ++i) text += "\u0915\u094d\u0937";
   const auto offsets = letters(text, "");
   for (const auto& passage :
-       tasks::cut_passages(text, offsets, {.tokens = 7, .overlapping = false})) {
+       engine::cut_passages(text, offsets, {.tokens = 7, .overlapping = false})) {
     EXPECT_TRUE(passage.begin == 0 || (passage.begin - 1) % 3 == 0) << passage.begin;
     EXPECT_LE(passage.size(), 7);
   }
@@ -180,11 +180,11 @@ TEST(SentenceStarts, AreTheFirstTokenOfEach) {
   // Bytes as tokens: the blank alone, or with the letter behind it.
   const std::vector<CharacterSpan> apart = {{0, 4},   {4, 5},   {5, 6},   {6, 10},
                                             {10, 11}, {11, 12}, {12, 13}, {13, 17}};
-  EXPECT_EQ(tasks::sentence_starts(text, apart), (std::vector<Index>{0, 3, 7}));
+  EXPECT_EQ(engine::sentence_starts(text, apart), (std::vector<Index>{0, 3, 7}));
   const std::vector<CharacterSpan> trimmed = {{0, 4}, {4, 5}, {6, 6}, {6, 10}, {10, 11}, {13, 17}};
-  EXPECT_EQ(tasks::sentence_starts(text, trimmed), (std::vector<Index>{0, 3, 5}));
+  EXPECT_EQ(engine::sentence_starts(text, trimmed), (std::vector<Index>{0, 3, 5}));
   const std::vector<CharacterSpan> joined = {{0, 4}, {4, 5}, {5, 10}, {10, 11}, {11, 12}, {12, 17}};
-  EXPECT_EQ(tasks::sentence_starts(text, joined), (std::vector<Index>{0, 2, 5}));
+  EXPECT_EQ(engine::sentence_starts(text, joined), (std::vector<Index>{0, 2, 5}));
 }
 
 TEST(Answers, AreWholeWordsOverWhatATokenizerLeavesOut) {

@@ -25,8 +25,8 @@ namespace {
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
 
-tasks::TokenRow row_of(std::size_t size) {
-  tasks::TokenRow row;
+engine::TokenRow row_of(std::size_t size) {
+  engine::TokenRow row;
   row.ids.resize(size);
   std::iota(row.ids.begin(), row.ids.end(), 5);
   row.types.assign(size, 0);
@@ -107,7 +107,7 @@ TEST(TextTemplate, PutsTheSpecialTokensAroundEverySegment) {
   const Tokenizer tokenizer = Tokenizer::load(fixture("tiny_bert_tagger"));
   const std::string text = "he was with the of and";
   const Encoding tokens = tokenizer.encode(text, {.add_special_tokens = false, .max_length = {}});
-  const tasks::TextTemplate alone(tokenizer);
+  const engine::TextTemplate alone(tokenizer);
   const Encoding whole = alone.around(tokens, {0, 6});
   const Encoding expected = tokenizer.encode(text);
   EXPECT_EQ(whole.ids, expected.ids);
@@ -118,7 +118,7 @@ TEST(TextTemplate, PutsTheSpecialTokensAroundEverySegment) {
   EXPECT_EQ(alone.around(tokens, {2, 4}).ids, tokenizer.encode("with the").ids);
   EXPECT_EQ(alone.around(tokens, {2, 4}).offsets[1], (CharacterSpan{7, 11}));
 
-  const tasks::TextTemplate behind(tokenizer, "for it");
+  const engine::TextTemplate behind(tokenizer, "for it");
   const Encoding pair = tokenizer.encode_pair("for it", text);
   EXPECT_EQ(behind.around(tokens, {0, 6}).ids, pair.ids);
   EXPECT_EQ(behind.around(tokens, {0, 6}).type_ids, pair.type_ids);
@@ -165,7 +165,7 @@ TEST(Classifier, ClassifiesAListOfTexts) {
   ASSERT_EQ(results.size(), 3u);
   for (const Classification& result : results) {
     ASSERT_EQ(result.scores.size(), 3u);
-    const auto probabilities = tasks::softmax(result.logits);
+    const auto probabilities = engine::softmax(result.logits);
     const auto best = std::max_element(result.logits.begin(), result.logits.end());
     const auto index = static_cast<std::size_t>(best - result.logits.begin());
     EXPECT_EQ(result.scores[0].label, classifier.model().info().labels[index]);
@@ -198,14 +198,14 @@ TEST(Chooser, SeparatorsInATextDoNotMoveTheGlobalTokens) {
 
 TEST(Scores, AreStableAndSumToOne) {
   const std::vector<float> logits = {1000.0f, 999.0f, -1000.0f};
-  const auto softmax = tasks::softmax(logits);
+  const auto softmax = engine::softmax(logits);
   EXPECT_TRUE(std::abs(softmax[0] - 1 / (1 + std::exp(-1.0))) <= 1e-6);
   EXPECT_TRUE(std::abs(softmax[0] + softmax[1] + softmax[2] - 1) <= 1e-6);
-  const auto sigmoid = tasks::sigmoid(logits);
+  const auto sigmoid = engine::sigmoid(logits);
   EXPECT_EQ(sigmoid[0], 1.0f);
   EXPECT_EQ(sigmoid[2], 0.0f);
-  EXPECT_TRUE(std::abs(tasks::sigmoid(std::vector<float>{1.0f})[0] - 0.7310586f) <= 1e-6);
-  EXPECT_TRUE(tasks::softmax({}).empty());
+  EXPECT_TRUE(std::abs(engine::sigmoid(std::vector<float>{1.0f})[0] - 0.7310586f) <= 1e-6);
+  EXPECT_TRUE(engine::softmax({}).empty());
 }
 
 }  // namespace

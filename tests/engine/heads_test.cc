@@ -29,8 +29,8 @@
 namespace longformer::heads_test {
 namespace {
 
-using tasks::default_globals;
-using tasks::Task;
+using engine::default_globals;
+using engine::Task;
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
 
@@ -172,7 +172,7 @@ TEST(Table, KnowsTheTaskOfAFolderThatDoesNotNameItsClass) {
   models::EncoderConfig config;
   config.family = &models::family_of("distilbert", "");
   const auto task = [&](const char* name) {
-    return tasks::task_of(config, models::Weights::open(fixture(name), config.family->names));
+    return engine::task_of(config, models::Weights::open(fixture(name), config.family->names));
   };
   EXPECT_EQ(task("tiny_distilbert_classifier"), &tasks::classification());
   EXPECT_EQ(task("tiny_distilbert"), &tasks::masked_lm());
@@ -183,7 +183,7 @@ TEST(Table, KnowsTheTaskOfAFolderThatDoesNotNameItsClass) {
 TEST(Table, KeysThatNoHeadReadsAreTold) {
   const auto told = [](const std::string& text) {
     const auto object = formats::parse_json(text, "config.json");
-    return tasks::unused_keys(models::parse_config(formats::ConfigReader(object, "config.json")));
+    return engine::unused_keys(models::parse_config(formats::ConfigReader(object, "config.json")));
   };
   EXPECT_EQ(
       told(R"({"model_type": "bert", "coref_head": {"top_lamda": 0.5}, "rotary": true})"),
@@ -200,7 +200,7 @@ TEST(Table, AVerbChoosesTheHeadOfAFolderThatDoesNotNameItsClass) {
   config.family = &models::family_of("distilbert", "");
   const auto task = [&](const char* name, const char* verb) {
     const auto weights = models::Weights::open(fixture(name), config.family->names);
-    return tasks::task_for(config, weights, verb);
+    return engine::task_for(config, weights, verb);
   };
   EXPECT_EQ(task("tiny_distilbert", "mlm"), &tasks::masked_lm());
   EXPECT_EQ(task("tiny_distilbert_classifier", "mlm"), &tasks::classification());

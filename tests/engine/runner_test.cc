@@ -36,8 +36,8 @@ namespace {
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
 
-tasks::TokenRow row_of(std::size_t size, std::int32_t seed) {
-  tasks::TokenRow row;
+engine::TokenRow row_of(std::size_t size, std::int32_t seed) {
+  engine::TokenRow row;
   for (std::size_t i = 0; i < size; ++i) {
     row.ids.push_back(5 + (seed + 3 * static_cast<std::int32_t>(i)) % 17);
   }
@@ -82,7 +82,7 @@ struct WantedRow {
 
   Work work() const { return {.row = row, .ranges = tokens, .states = states}; }
 
-  tasks::TokenRow row;
+  engine::TokenRow row;
   Tensor states;
   std::vector<ops::RowRange> tokens = {{0, std::ssize(row.ids)}};
 };
@@ -95,7 +95,7 @@ void from_threads(int count, Call&& call) {
 }
 
 TEST(Wave, HoldsAsManyTokensAsItMay) {
-  const tasks::TokenRow row = row_of(4, 0), longer = row_of(9, 0);
+  const engine::TokenRow row = row_of(4, 0), longer = row_of(9, 0);
   Wave wave(Wanted::logits, 8);
   EXPECT_TRUE(wave.empty());
   EXPECT_TRUE(wave.add({.row = row}));
@@ -110,10 +110,10 @@ TEST(Wave, HoldsAsManyTokensAsItMay) {
 TEST(Runner, FoldsAndRefusesRowByRow) {
   const Model model = Model::load(fixture("tiny_longformer_classifier"));
   Runner& runner = model.implementation().runner;
-  const std::vector<tasks::TokenRow> rows = {row_of(5, 1), row_of(42, 2), row_of(7, 3)};
+  const std::vector<engine::TokenRow> rows = {row_of(5, 1), row_of(42, 2), row_of(7, 3)};
   const std::vector<ops::RowRange> ranges = {{0, 1}, {1, 4}};
   Wave wave(Wanted::sums, 100);
-  for (const tasks::TokenRow& row : rows) wave.add({row, ranges});
+  for (const engine::TokenRow& row : rows) wave.add({row, ranges});
   const std::vector<RowResult> results = runner.run(wave);
   ASSERT_EQ(results.size(), 3u);
   EXPECT_EQ(runner.passes(), 1) << "a row that the model refuses costs no second pass";
@@ -143,7 +143,7 @@ TEST(Runner, AnInterruptionEndsTheWorkOfItsCallerAlone) {
   const Model model = Model::load(fixture("tiny_longformer_classifier"), {.threads = 2});
   Runner& runner = model.implementation().runner;
   const std::vector<ops::RowRange> ranges = {{0, 2}};
-  const tasks::TokenRow row = row_of(20, 1);
+  const engine::TokenRow row = row_of(20, 1);
   Wave wave(Wanted::sums, 1000);
   while (wave.add({row, ranges})) continue;
   const std::vector<RowResult> expected = runner.run(wave);
@@ -170,7 +170,7 @@ TEST(Runner, CallersGetTheirOwnResults) {
     return std::array{Wanted::logits, Wanted::sums,
                       Wanted::maxima}[static_cast<std::size_t>(caller % 3)];
   };
-  std::vector<std::vector<tasks::TokenRow>> rows(kCallers);
+  std::vector<std::vector<engine::TokenRow>> rows(kCallers);
   std::vector<std::vector<RowResult>> expected(kCallers), found(kCallers);
   for (int caller = 0; caller < kCallers; ++caller) {
     auto& mine = rows[static_cast<std::size_t>(caller)];
@@ -179,7 +179,7 @@ TEST(Runner, CallersGetTheirOwnResults) {
       const int size = i == 7 ? 42 : 2 + (i * 5 + caller) % 30;
       mine.push_back(row_of(static_cast<std::size_t>(size), caller + i));
     }
-    for (const tasks::TokenRow& row : mine) {
+    for (const engine::TokenRow& row : mine) {
       expected[static_cast<std::size_t>(caller)].push_back(
           alone(runner, wanted_of(caller), {row, ranges}));
     }
@@ -208,9 +208,9 @@ TEST(Runner, CallersGetTheirOwnResults) {
 TEST(Runner, WavesThatWaitTogetherGetTheirOwnResults) {
   const Model model = Model::load(fixture("tiny_longformer_classifier"));
   Runner& runner = model.implementation().runner;
-  const std::vector<tasks::TokenRow> rows = {row_of(5, 1), row_of(9, 2), row_of(42, 3)};
+  const std::vector<engine::TokenRow> rows = {row_of(5, 1), row_of(9, 2), row_of(42, 3)};
   std::vector<RowResult> expected, found(3);
-  for (const tasks::TokenRow& row : rows) {
+  for (const engine::TokenRow& row : rows) {
     expected.push_back(alone(runner, Wanted::logits, {.row = row}));
   }
   std::vector<std::thread> callers;
@@ -236,7 +236,7 @@ TEST(Runner, APassLendsItsTurnBetweenLayers) {
   const Model model = Model::load(fixture("tiny_longformer_classifier"), {.threads = 1});
   const Model::Implementation& own = model.implementation();
   Runner& runner = own.runner;
-  const tasks::TokenRow row = row_of(30, 1), short_row = row_of(4, 2);
+  const engine::TokenRow row = row_of(30, 1), short_row = row_of(4, 2);
   const RowResult expected = alone(runner, Wanted::logits, {.row = row});
   const RowResult short_expected = alone(runner, Wanted::logits, {.row = short_row});
   Wave wave(Wanted::logits, 90000);
@@ -288,7 +288,7 @@ class States : public testing::TestWithParam<const char*> {
 TEST_P(States, AreThoseOfTheEncoder) {
   const Model model = load("tiny_longformer_classifier");
   const Model::Implementation& own = model.implementation();
-  tasks::TokenRow row = row_of(20, 1);
+  engine::TokenRow row = row_of(20, 1);
   row.global_positions = {0, 7};
   const Tensor expected =
       encoded(own, {.ids = row.ids, .types = row.types, .globals = *row.global_positions});
@@ -323,7 +323,7 @@ TEST_P(States, HavePositionsAndMask) {
 TEST_P(States, OfADocumentAreThoseOfItsRows) {
   const Model model = load("tiny_longformer_classifier");
   const Model::Implementation& own = model.implementation();
-  const std::vector<tasks::TokenRow> rows = {row_of(20, 1), row_of(9, 2), row_of(33, 3)};
+  const std::vector<engine::TokenRow> rows = {row_of(20, 1), row_of(9, 2), row_of(33, 3)};
   std::vector<std::int64_t> done;
   const auto note = [&](const Progress& progress) {
     done.push_back(progress.tokens_done);
@@ -334,7 +334,7 @@ TEST_P(States, OfADocumentAreThoseOfItsRows) {
   EXPECT_EQ(own.runner.passes(), 2);
   EXPECT_EQ(states.dtype(), own.dtype);
   Index first = 0;
-  for (const tasks::TokenRow& row : rows) {
+  for (const engine::TokenRow& row : rows) {
     const Index size = std::ssize(row.ids);
     const Tensor expected = encoded(own, {.ids = row.ids, .types = row.types});
     EXPECT_TRUE(difference(states.slice_rows(first, size), expected) <= 1e-5);
@@ -367,7 +367,7 @@ TEST_P(States, OfCallersThatWaitTogetherAreOnePass) {
   EXPECT_NE(found[2].error.find("at most 41 tokens, found 42"), std::string::npos);
   for (const std::size_t i : {0, 1, 3}) {
     EXPECT_EQ(found[i].error, "");
-    const tasks::TokenRow& row = rows[i].row;
+    const engine::TokenRow& row = rows[i].row;
     const Tensor expected = encoded(own, {.ids = row.ids, .types = row.types});
     EXPECT_TRUE(difference(rows[i].states, expected) <= 1e-5) << i;
   }
@@ -380,8 +380,8 @@ TEST(DocumentStates, AShortRequestRunsBetweenTwoWaves) {
   const Model model = Model::load(fixture("tiny_longformer_classifier"));
   const Model::Implementation& own = model.implementation();
   Runner& runner = own.runner;
-  const std::vector<tasks::TokenRow> rows(5, row_of(20, 1));
-  const tasks::TokenRow short_row = row_of(3, 2);
+  const std::vector<engine::TokenRow> rows(5, row_of(20, 1));
+  const engine::TokenRow short_row = row_of(3, 2);
   std::thread document, caller;
   std::latch answered(1);
   std::vector<std::int64_t> passes;
@@ -409,7 +409,7 @@ TEST(DocumentStates, AShortRequestRunsBetweenTwoWaves) {
 
 TEST(DocumentStates, ARowThatIsRefusedIsTheErrorOfItsDocument) {
   const Model model = Model::load(fixture("tiny_longformer_classifier"));
-  const std::vector<tasks::TokenRow> rows = {row_of(20, 1), row_of(42, 2), row_of(9, 3)};
+  const std::vector<engine::TokenRow> rows = {row_of(20, 1), row_of(42, 2), row_of(9, 3)};
   expect_error(error_of([&] { states_of(model.implementation(), rows, {}); }),
                {"at most 41 tokens", "found 42"});
 }
@@ -418,7 +418,7 @@ TEST(DocumentStates, OfThreadsAreAsAlone) {
   class Stop {};
   const Model model = Model::load(fixture("tiny_longformer_classifier"), {.threads = 2});
   const Model::Implementation& own = model.implementation();
-  std::vector<tasks::TokenRow> rows;
+  std::vector<engine::TokenRow> rows;
   for (std::int32_t i = 0; i < 12; ++i) rows.push_back(row_of(at(3 + i * 11 % 30), i));
   const Tensor expected = states_of(own, rows, {});
   const auto run = [&](std::int64_t batch_tokens) {

@@ -115,7 +115,7 @@ StepGradients one_step(const std::string& folder, bool shared) {
                                   .token_type_ids = {},
                                   .position_ids = {},
                                   .global_attention_mask = globals};
-  const tasks::TrainingBatch batch = {
+  const engine::TrainingBatch batch = {
       .tokens = model.implementation().batch({&document, 1}),
       .targets = {{.labels = {1}, .values = {}, .starts = {}, .ends = {}}},
       .questions = {1}};

@@ -122,7 +122,7 @@ TEST_F(MultiHopHeadTest, LogitsAreThoseOfPyTorch) {
   const Model::Implementation& loaded = model.implementation();
   for (std::size_t q = 0; q < kQuestions; ++q) {
     const Question& question = questions_[q];
-    std::vector<tasks::TokenRow> rows;
+    std::vector<engine::TokenRow> rows;
     tasks::MultiHopPlaces places = {.row_starts = {},
                                     .paragraphs = question.target.paragraphs,
                                     .sentences = question.target.sentences};

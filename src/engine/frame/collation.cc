@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 Example one_example(Reading& reading) {
   Example example;
@@ -89,4 +89,4 @@ TrainingBatch CollatedExamples::batch(std::span<const Index> examples, const Epo
   return training_batch(config_, chosen);
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

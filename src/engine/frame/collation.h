@@ -11,7 +11,7 @@
 
 #include "engine/frame/task.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// A token that no loss looks at.
 constexpr std::int32_t kIgnoredLabel = ops::kIgnored;
@@ -120,4 +120,4 @@ std::unique_ptr<TrainingSet> collated(const Data& data, const CollationSetup& se
   return set;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -1,6 +1,6 @@
 #include "engine/frame/counters.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 std::vector<const Counter*> reading_counters(std::initializer_list<const Counter*> own) {
   std::vector<const Counter*> all = {&kSkipped, &kEmpty, &kTruncatedExamples, &kTruncatedTokens,
@@ -15,4 +15,4 @@ std::vector<const Counter*> official_counters(std::initializer_list<const Counte
   return all;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -6,7 +6,7 @@
 
 #include "longformer/report.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 inline constexpr CountSentence kLeftOut = {.one = "left out {n|broken example}; {first_skipped}",
                                            .many = "left out {n|broken example}; {first_skipped}"};
@@ -66,4 +66,4 @@ std::vector<const Counter*> reading_counters(std::initializer_list<const Counter
 /// Counters of a task in which an example that the model could not read counts as wrong.
 std::vector<const Counter*> official_counters(std::initializer_list<const Counter*> own = {});
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -10,7 +10,7 @@
 #include "formats/json.h"
 #include "text/delimited.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 namespace {
 
 /// Whether a line is one record: an object, but not one that holds all records.
@@ -269,4 +269,4 @@ std::string id_of(const Json& object) {
   return {};
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

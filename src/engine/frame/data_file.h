@@ -13,7 +13,7 @@
 #include "longformer/options.h"
 #include "longformer/text.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 using Json = nlohmann::ordered_json;
 
@@ -108,4 +108,4 @@ bool is_none(const Json& value);
 /// The member "id" or "_id" of an object as text; empty when there is none.
 std::string id_of(const Json& object);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

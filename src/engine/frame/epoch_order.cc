@@ -6,7 +6,7 @@
 
 #include "core/random.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 std::vector<Index> shuffled(Index count, std::uint64_t seed) {
   std::vector<Index> order(static_cast<std::size_t>(count));
@@ -36,4 +36,4 @@ std::vector<Index> shuffled_by_length(std::span<const Index> lengths, Index batc
   return order;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

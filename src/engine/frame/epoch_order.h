@@ -7,7 +7,7 @@
 
 #include "core/dtype.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// A permutation of 0 … count − 1 that depends on the seed alone.
 std::vector<Index> shuffled(Index count, std::uint64_t seed);
@@ -17,4 +17,4 @@ std::vector<Index> shuffled(Index count, std::uint64_t seed);
 std::vector<Index> shuffled_by_length(std::span<const Index> lengths, Index batch,
                                       std::uint64_t seed);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

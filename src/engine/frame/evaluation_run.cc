@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "engine/frame/counters.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 void tell(const DataReport& report, Evaluation& result) {
   result.counts[kSkipped] += report.skipped;
@@ -112,4 +112,4 @@ void EvaluationRun::add_labels(const ClassificationMetrics& metrics) {
   }
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

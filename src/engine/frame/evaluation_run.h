@@ -19,7 +19,7 @@
 #include "longformer/options.h"
 #include "longformer/report.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 class TextVectors;  // text_vectors.h
 
@@ -211,4 +211,4 @@ class EvaluationRun {
   std::int64_t total_ = 0, records_ = 0;
 };
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

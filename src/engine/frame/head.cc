@@ -8,7 +8,7 @@
 #include "ops/dropout.h"
 #include "ops/embedding.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 namespace {
 
 /// Logits of documents come from fp32 rows, logits of tokens from the hidden state as it is.
@@ -151,4 +151,4 @@ ops::LossSum choice_loss(const ops::Context& context, const Tensor& logits,
                                 mean_of(labels_that_count(labels), options));
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -15,7 +15,7 @@
 #include "models/registry.h"
 #include "ops/loss.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// Output of an encoder for a batch of n tokens.
 struct EncoderStates {
@@ -190,4 +190,4 @@ ops::LossSum choice_loss(const ops::Context& context, const Tensor& logits,
                          std::span<const Index> choices, std::span<const std::int32_t> labels,
                          const HeadLossOptions& options);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -5,7 +5,7 @@
 #include "formats/json.h"
 #include "models/encoder.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 namespace {
 
 /// The layer of the first token must compute what that of Longformer does.
@@ -52,4 +52,4 @@ models::HeadPlan plan_head(const models::EncoderConfig& source, const models::We
   return plan;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -4,10 +4,10 @@
 
 #include "models/convert/tensors.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// The layers of the task's head, from their names in the source to those of Longformer. Throws
 /// Error for a head that is none of the table or computes something else than Longformer's.
 models::HeadPlan plan_head(const models::EncoderConfig& source, const models::Weights& weights);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -10,7 +10,7 @@
 #include "engine/frame/data_file.h"
 #include "formats/json.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 namespace {
 
 std::string listed(const std::vector<std::string>& names) {
@@ -127,4 +127,4 @@ std::string LabelKindFinder::note() const {
       formats::quote(both_->label));
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 struct DataReport;
 
@@ -82,4 +82,4 @@ class LabelKindFinder {
   std::optional<Seen> both_;
 };
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -10,7 +10,7 @@
 
 #include "engine/frame/head.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// Results of collating a record that its evaluations need.
 struct ReadRecord {
@@ -42,4 +42,4 @@ class MeasuredPass {
   virtual void with_states(std::size_t record, const UseStates& use) = 0;
 };
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 namespace {
 
 /// True positives, and how often a label is predicted and right.
@@ -232,7 +232,7 @@ void EntityCounter::add(std::span<const std::string> predicted,
 
 ClassificationMetrics EntityCounter::metrics() const {
   ClassificationMetrics metrics;
-  std::vector<tasks::Counts> all;
+  std::vector<engine::Counts> all;
   for (const Counts& counts : counts_) {
     all.push_back({counts.both, counts.predicted, counts.expected});
     metrics.labels.push_back(scores_of(counts.type, all.back()));
@@ -242,4 +242,4 @@ ClassificationMetrics EntityCounter::metrics() const {
   return metrics;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// A ratio of 0 ÷ 0 is 0, as in scikit-learn and seqeval.
 struct LabelScores {
@@ -77,4 +77,4 @@ class EntityCounter {
   std::int64_t labels_ = 0, right_ = 0;
 };
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

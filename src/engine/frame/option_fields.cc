@@ -101,7 +101,7 @@ OptionFields text_fields(DataOptions& options) {
 
 OptionFields task_fields(DataOptions& options, OptionUse use) {
   OptionFields all;
-  for (const tasks::Task* task : tasks::all_tasks()) append(all, task->options(options, use));
+  for (const engine::Task* task : engine::all_tasks()) append(all, task->options(options, use));
   return all;
 }
 

@@ -2,7 +2,7 @@
 
 #include "formats/json.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 AnswersById answers_by_id(const Json& value, const std::string& path) {
   require(value.is_object(), "{}: expected an object of answers by id, found {}", path,
@@ -24,4 +24,4 @@ std::string answers_text(const AnswersById& answers) {
   return Json(answers).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -7,7 +7,7 @@
 
 #include "engine/frame/data_file.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 using AnswersById = std::map<std::string, std::string>;
 
@@ -20,4 +20,4 @@ AnswersById read_answers(const std::string& path);
 /// The text of such a file.
 std::string answers_text(const AnswersById& answers);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

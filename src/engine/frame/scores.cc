@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 std::vector<float> softmax(std::span<const float> logits) {
   std::vector<float> scores;
@@ -25,4 +25,4 @@ std::vector<float> sigmoid(std::span<const float> logits) {
   return scores;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

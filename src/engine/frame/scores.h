@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// exp(x) ÷ Σ exp, summed in double precision. Nothing gives nothing.
 std::vector<float> softmax(std::span<const float> logits);
@@ -12,4 +12,4 @@ std::vector<float> softmax(std::span<const float> logits);
 /// 1 ÷ (1 + exp(−x)) of each.
 std::vector<float> sigmoid(std::span<const float> logits);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

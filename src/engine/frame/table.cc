@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "formats/unused_keys.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 namespace {
 
 bool is_named(const models::EncoderConfig& config, const Task& task) {
@@ -149,4 +149,4 @@ std::string_view head_name(const Task* task) {
   return task == nullptr ? std::string_view() : task->names().head;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -8,7 +8,7 @@
 
 #include "engine/frame/task.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// All tasks: one row each in table.cc.
 std::span<const Task* const> all_tasks();
@@ -47,4 +47,4 @@ std::string unused_keys(const models::EncoderConfig& config);
 /// ModelInfo::head; empty for none.
 std::string_view head_name(const Task* task);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

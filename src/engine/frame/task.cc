@@ -7,7 +7,7 @@
 #include "models/attention/attention.h"
 #include "models/encoder.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 void DataSet::score(const std::string&, Evaluation&) const {
   fail("expected data of a task whose predictions have a published form, found others");
@@ -84,4 +84,4 @@ std::vector<models::WeightRecord> head_tensors(const models::EncoderConfig& conf
   return tensors;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

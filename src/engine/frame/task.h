@@ -20,7 +20,7 @@
 #include "longformer/report.h"
 #include "longformer/text.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 class EvaluationRun;  // evaluation_run.h
 
@@ -273,4 +273,4 @@ bool reads_pooler(const models::EncoderConfig& config, const Task* task);
 std::vector<models::WeightRecord> head_tensors(const models::EncoderConfig& config,
                                                const Task* task);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -9,7 +9,7 @@
 #include "longformer/options.h"
 #include "longformer/text.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// Purpose of a text, which decides its prompt.
 enum class TextUse { plain, query, document };
@@ -36,4 +36,4 @@ class TextVectors {
   virtual std::vector<float> finished(std::vector<float> vector) const = 0;
 };
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

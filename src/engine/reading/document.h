@@ -7,7 +7,7 @@
 #include "engine/reading/reading.h"
 #include "longformer/error.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// Its rows, what the head says of each, or why there is nothing.
 struct Document {
@@ -32,4 +32,4 @@ Document read_document(Read&& read) {
   return document;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -6,7 +6,7 @@
 #include "text/boundaries.h"
 #include "text/unicode.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 namespace {
 
 using text::Boundary;
@@ -117,4 +117,4 @@ std::vector<Index> sentence_starts(std::string_view text, std::span<const Charac
   return starts;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

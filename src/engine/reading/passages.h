@@ -8,7 +8,7 @@
 #include "engine/reading/segments.h"
 #include "longformer/text.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 struct PassageRules {
   /// Tokens of a passage: at most this, and rarely less than two thirds of it.
@@ -26,4 +26,4 @@ std::vector<TokenRange> cut_passages(std::string_view text, std::span<const Char
 /// The tokens with which a sentence begins, the first token among them, in order.
 std::vector<Index> sentence_starts(std::string_view text, std::span<const CharacterSpan> offsets);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

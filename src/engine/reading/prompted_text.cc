@@ -7,7 +7,7 @@
 #include "engine/reading/token_parts.h"
 #include "text/boundaries.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 Prompt read_prompt(const Tokenizer& tokenizer, std::string text, bool pooled) {
   Prompt prompt;
@@ -93,4 +93,4 @@ std::vector<CharacterSpan> spans_of(std::string_view text, const Encoding& encod
   return spans;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

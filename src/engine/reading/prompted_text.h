@@ -11,7 +11,7 @@
 #include "engine/reading/segments.h"
 #include "longformer/text.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// Prefix of every text, as the encoder reads it.
 struct Prompt {
@@ -58,4 +58,4 @@ Index passage_overlap(const ReadingOptions& options, const Tokenizer& tokenizer,
 std::vector<CharacterSpan> spans_of(std::string_view text, const Encoding& encoding,
                                     std::span<const TokenRange> passages);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

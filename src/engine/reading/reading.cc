@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 namespace {
 
 /// Full rows with the least overlap; the last one may be short.
@@ -179,4 +179,4 @@ std::vector<Index> from_second_text(const Encoding& pair) {
   return positions;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -18,7 +18,7 @@
 #include "longformer/options.h"
 #include "longformer/text.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// The tokens of a row that have global attention, ascending; nothing leaves them to the model. The
 /// text is what the offsets of the tokens refer to; of a pair, the second one.
@@ -145,4 +145,4 @@ std::pair<std::string, std::string> choice_texts(const ChoiceQuestion& question,
 /// attends to globally. Empty when the second text has no tokens.
 std::vector<Index> from_second_text(const Encoding& pair);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 std::vector<TokenRange> plan_segments(Index tokens, Index capacity, Index overlap) {
   require(overlap >= 0 && overlap < capacity,
@@ -52,4 +52,4 @@ std::vector<TokenRange> owned_tokens(const std::vector<TokenRange>& segments, In
   return owned;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

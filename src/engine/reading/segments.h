@@ -6,7 +6,7 @@
 
 #include "core/dtype.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// Half-open range of tokens.
 struct TokenRange {
@@ -26,4 +26,4 @@ std::size_t best_segment(const std::vector<TokenRange>& segments, TokenRange ran
 /// The tokens for which each segment is the best one: a partition of all tokens.
 std::vector<TokenRange> owned_tokens(const std::vector<TokenRange>& segments, Index tokens);
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 namespace {
 
 template <typename Element>
@@ -72,4 +72,4 @@ Encoding TextTemplate::around(const Encoding& text, TokenRange segment) const {
   return result;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -7,7 +7,7 @@
 #include "engine/reading/segments.h"
 #include "longformer/text.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 class TextTemplate {
  public:
@@ -37,4 +37,4 @@ class TextTemplate {
   Index cut_, prefix_ = 0, suffix_ = 0;
 };
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

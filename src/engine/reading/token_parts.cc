@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 void append_token(Encoding& row, std::int32_t id, std::int8_t sequence, bool is_special) {
   row.ids.push_back(id);
@@ -66,4 +66,4 @@ void refuse_marks(std::span<const std::int32_t> text, std::span<const std::int32
   }
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

@@ -10,7 +10,7 @@
 #include "engine/reading/segments.h"
 #include "longformer/text.h"
 
-namespace longformer::tasks {
+namespace longformer::engine {
 
 /// `sequence` is the number of the text that a token is of, −1 for none (Encoding::sequence_ids).
 void append_token(Encoding& row, std::int32_t id, std::int8_t sequence, bool is_special);
@@ -44,4 +44,4 @@ std::array<std::int32_t, N> mark_ids(const Tokenizer& tokenizer,
   return ids;
 }
 
-}  // namespace longformer::tasks
+}  // namespace longformer::engine

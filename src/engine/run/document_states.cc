@@ -7,11 +7,11 @@
 
 namespace longformer {
 
-Tensor states_of(const Model::Implementation& model, std::span<const tasks::TokenRow> rows,
+Tensor states_of(const Model::Implementation& model, std::span<const engine::TokenRow> rows,
                  const StateOptions& options) {
   std::vector<ops::RowRange> tokens;
   Index total = 0, done = 0;
-  for (const tasks::TokenRow& row : rows) {
+  for (const engine::TokenRow& row : rows) {
     tokens.push_back({0, std::ssize(row.ids)});
     total += std::ssize(row.ids);
   }

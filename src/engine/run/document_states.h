@@ -18,7 +18,7 @@ struct StateOptions {
 /// The states of all rows, one after another: [n, D] of the model's dtype, outside of its pool. The
 /// caller must not hold turn(): every batch takes a turn of its own, so that other callers get
 /// theirs in between. Throws Error.
-Tensor states_of(const Model::Implementation& model, std::span<const tasks::TokenRow> rows,
+Tensor states_of(const Model::Implementation& model, std::span<const engine::TokenRow> rows,
                  const StateOptions& options);
 
 }  // namespace longformer

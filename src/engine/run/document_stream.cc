@@ -20,7 +20,7 @@ namespace {
 
 std::int64_t tokens_of(const Document& document) {
   std::int64_t tokens = 0;
-  for (const tasks::TokenRow& row : document.reading.rows) {
+  for (const engine::TokenRow& row : document.reading.rows) {
     tokens += static_cast<std::int64_t>(row.ids.size());
   }
   return tokens;
@@ -208,8 +208,8 @@ void stream_documents(const Model& model, const StreamOptions& options,
   }
 }
 
-tasks::GlobalPositions global_positions(const Model& model,
-                                        const std::optional<GlobalAttention>& rule) {
+engine::GlobalPositions global_positions(const Model& model,
+                                         const std::optional<GlobalAttention>& rule) {
   if (!rule) return nullptr;
   require(model.info().has_global_attention, OptionName("global_attention", "global attention"),
           "expected a Longformer model, found {}", model.info().model_type);
@@ -223,17 +223,17 @@ tasks::GlobalPositions global_positions(const Model& model,
   };
 }
 
-tasks::ReadingOptions task_reading(const Model& model, TooLong too_long, std::int64_t stride,
-                                   const std::optional<GlobalAttention>& rule) {
-  tasks::ReadingOptions reading = {.max_tokens = model.info().max_tokens,
-                                   .too_long = too_long,
-                                   .stride = stride,
-                                   .global_positions = global_positions(model, rule)};
+engine::ReadingOptions task_reading(const Model& model, TooLong too_long, std::int64_t stride,
+                                    const std::optional<GlobalAttention>& rule) {
+  engine::ReadingOptions reading = {.max_tokens = model.info().max_tokens,
+                                    .too_long = too_long,
+                                    .stride = stride,
+                                    .global_positions = global_positions(model, rule)};
   const Model::Implementation& loaded = model.implementation();
   if (loaded.task == nullptr) return reading;
   loaded.task->check_too_long(too_long);
   if (rule) loaded.task->check_global_rule(rule->rule());
-  return tasks::with_globals(loaded.config, *loaded.task, "document", std::move(reading));
+  return engine::with_globals(loaded.config, *loaded.task, "document", std::move(reading));
 }
 
 }  // namespace longformer

@@ -16,8 +16,8 @@
 
 namespace longformer {
 
-using tasks::Document;
-using tasks::read_document;
+using engine::Document;
+using engine::read_document;
 
 struct StreamOptions {
   /// Rows of one forward pass together hold at most this many tokens (at least one row).
@@ -43,16 +43,16 @@ auto source_over(std::span<const Input> inputs) {
 
 /// The rule as positions in a row; null without a rule. Throws Error for a model without global
 /// attention.
-tasks::GlobalPositions global_positions(const Model& model,
-                                        const std::optional<GlobalAttention>& rule);
+engine::GlobalPositions global_positions(const Model& model,
+                                         const std::optional<GlobalAttention>& rule);
 
 /// How the folder's task makes rows of texts, by the options of a verb. Throws Error as
 /// global_positions, and for options that the task does not have.
-tasks::ReadingOptions task_reading(const Model& model, TooLong too_long, std::int64_t stride,
-                                   const std::optional<GlobalAttention>& rule);
+engine::ReadingOptions task_reading(const Model& model, TooLong too_long, std::int64_t stride,
+                                    const std::optional<GlobalAttention>& rule);
 
 template <typename Options>
-tasks::ReadingOptions reading_options(const Model& model, const Options& options) {
+engine::ReadingOptions reading_options(const Model& model, const Options& options) {
   return task_reading(model, options.too_long, options.stride, options.global_attention);
 }
 

@@ -113,7 +113,7 @@ std::vector<std::int32_t> GlobalAttention::mask(const Encoding& tokens,
     if (named == Named::sentences) {
       const auto [begin, end] = text_tokens(tokens);
       const auto offsets = std::span(tokens.offsets).subspan(begin, end - begin);
-      for (const Index start : tasks::sentence_starts(text, offsets)) {
+      for (const Index start : engine::sentence_starts(text, offsets)) {
         mask[begin + static_cast<std::size_t>(start)] = 1;
       }
     }

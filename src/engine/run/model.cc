@@ -91,12 +91,12 @@ std::optional<models::AttentionObserver> attention_observer(const Model::Impleme
 }
 
 bool has_requested_head(const models::EncoderConfig& config, const models::Weights& weights) {
-  const tasks::Task* task = tasks::requested_task();
+  const engine::Task* task = engine::requested_task();
   return task != nullptr && task->is_present(config, weights);
 }
 
 /// The logits of one document: `rows` rows of those of the batch, from row `first` on.
-void store_logits(const Tensor& logits, Index first, Index rows, const tasks::Task* task,
+void store_logits(const Tensor& logits, Index first, Index rows, const engine::Task* task,
                   DocumentOutput& output) {
   std::vector<float> values = logits.slice_rows(first, rows).to_floats();
   if (!task->has_span_logits()) {
@@ -128,7 +128,7 @@ std::vector<Index> chosen_indices(std::span<const std::int64_t> indices, Index c
 }
 
 Model::Implementation::Implementation(models::EncoderConfig model_config, models::Weights stored,
-                                      const LoadOptions& options, const tasks::Task* trained)
+                                      const LoadOptions& options, const engine::Task* trained)
     : config(std::move(model_config)),
       weights(std::move(stored)),
       dtype(compute_dtype(options.dtype)),
@@ -136,7 +136,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
       note(options.note),
       pass(options.pass),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
-      task(trained == nullptr ? tasks::task_of(config, weights) : trained),
+      task(trained == nullptr ? engine::task_of(config, weights) : trained),
       runner(*this, options.turns) {
   info = {.model_type = std::string(config.model_type()),
           .layers = config.layers,
@@ -150,7 +150,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
           .has_pooler = encoder.has_pooler(),
           .has_masked_lm_head = has_requested_head(config, weights),
           .has_global_attention = config.has_global_attention(),
-          .head = std::string(tasks::head_name(task)),
+          .head = std::string(engine::head_name(task)),
           .labels = {},
           .problem_type = {}};
   if (task != nullptr && task->has_labels()) {
@@ -161,20 +161,20 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
     const ThreadLimit limit(threads);
     head = task->make_head(config, weights, dtype);
   }
-  const std::string unused = tasks::unused_keys(config);
+  const std::string unused = engine::unused_keys(config);
   if (note && !unused.empty()) note(unused);
   weights.tell_nonfinite(note);
 }
 
 models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents,
-                                           const tasks::Task* globals_of) const {
+                                           const engine::Task* globals_of) const {
   models::BatchBuilder builder(config);
   for (std::size_t i = 0; i < documents.size(); ++i) {
     const DocumentInput& document = documents[i];
     const std::string name = document_name(i, documents.size());
     const auto& mask = document.global_attention_mask;
     const std::vector<Index> globals =
-        mask.empty() ? tasks::default_globals(config, globals_of, document.ids, name)
+        mask.empty() ? engine::default_globals(config, globals_of, document.ids, name)
                      : globals_of_mask(mask, document.ids.size(), name);
     builder.add({.ids = document.ids,
                  .types = document.token_type_ids,
@@ -186,15 +186,15 @@ models::Batch Model::Implementation::batch(std::span<const DocumentInput> docume
   return builder.finish();
 }
 
-const tasks::Head& Model::Implementation::task_head() const {
+const engine::Head& Model::Implementation::task_head() const {
   if (head) return *head;
   require(task != nullptr, "loss: expected a folder with a head, found an encoder alone");
   return requested_head();
 }
 
-const tasks::Head& Model::Implementation::requested_head() const {
+const engine::Head& Model::Implementation::requested_head() const {
   if (!requested) {
-    requested = tasks::requested_task()->make_head(config, weights, dtype);
+    requested = engine::requested_task()->make_head(config, weights, dtype);
     weights.tell_nonfinite(note);
   }
   return *requested;
@@ -202,17 +202,17 @@ const tasks::Head& Model::Implementation::requested_head() const {
 
 Tensor Model::Implementation::logits(const ops::Context& context, const models::Batch& batch,
                                      const Tensor& hidden) const {
-  const bool pools = tasks::reads_pooler(config, task);
+  const bool pools = engine::reads_pooler(config, task);
   const Tensor pooled = pools ? encoder.pool(context, hidden, batch) : Tensor();
   return task_head().logits(context, {.hidden = hidden, .pooled = pooled, .batch = batch});
 }
 
 ops::LossSum Model::Implementation::loss(const ops::Context& context, const models::Batch& batch,
-                                         const tasks::Targets& targets,
-                                         const tasks::HeadLossOptions& options) const {
-  const tasks::Head& head = task_head();
+                                         const engine::Targets& targets,
+                                         const engine::HeadLossOptions& options) const {
+  const engine::Head& head = task_head();
   const Tensor hidden = encoder.forward(context, batch);
-  const bool pools = tasks::reads_pooler(config, task);
+  const bool pools = engine::reads_pooler(config, task);
   const Tensor pooled = pools ? encoder.pool(context, hidden, batch) : Tensor();
   if (options.states != nullptr) options.states->hidden = hidden;
   return head.loss(context, {.hidden = hidden, .pooled = pooled, .batch = batch}, targets, options);
@@ -225,7 +225,7 @@ Model Model::load(const std::string& folder, const LoadOptions& options) {
   auto config = models::read_config(models::config_file(folder, options.adapter));
   auto weights = models::Weights::open(folder, config.family->names, options.adapter);
   weights.share(options.layers);
-  const tasks::Task* task = tasks::task_for(config, weights, options.task);
+  const engine::Task* task = engine::task_for(config, weights, options.task);
   return Model(
       std::make_shared<Implementation>(std::move(config), std::move(weights), options, task));
 }
@@ -325,7 +325,7 @@ void Model::attention(const DocumentInput& document, const AttentionSelection& s
 std::vector<std::int32_t> Model::default_global_attention_mask(
     std::span<const std::int32_t> ids) const {
   const auto positions =
-      tasks::default_globals(implementation_->config, implementation_->task, ids, "document");
+      engine::default_globals(implementation_->config, implementation_->task, ids, "document");
   if (positions.empty()) return {};
   std::vector<std::int32_t> mask(ids.size(), 0);
   for (const Index position : positions) mask[static_cast<std::size_t>(position)] = 1;

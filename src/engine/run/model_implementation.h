@@ -29,7 +29,7 @@ std::vector<Index> chosen_indices(std::span<const std::int64_t> indices, Index c
 struct Model::Implementation {
   /// The head is that of `trained`; null: the one that the weights have.
   Implementation(models::EncoderConfig model_config, models::Weights stored,
-                 const LoadOptions& options, const tasks::Task* trained = nullptr);
+                 const LoadOptions& options, const engine::Task* trained = nullptr);
 
   static Model model_of(std::shared_ptr<const Implementation> implementation) {
     return Model(std::move(implementation));
@@ -38,19 +38,19 @@ struct Model::Implementation {
   /// Checks the documents against the model and lays them behind each other. Documents without a
   /// global attention mask get the default of the task `globals_of`. Throws Error.
   models::Batch batch(std::span<const DocumentInput> documents,
-                      const tasks::Task* globals_of = nullptr) const;
+                      const engine::Task* globals_of = nullptr) const;
 
   /// The logits of the folder's head, and its loss, with a tape in the context also its gradients.
   /// Both need a head, and the caller must hold turn().
   Tensor logits(const ops::Context& context, const models::Batch& batch,
                 const Tensor& hidden) const;
   ops::LossSum loss(const ops::Context& context, const models::Batch& batch,
-                    const tasks::Targets& targets, const tasks::HeadLossOptions& options) const;
+                    const engine::Targets& targets, const engine::HeadLossOptions& options) const;
 
   /// The folder's head, and that of Task::has_logits_on_request, which is made on first use; the
   /// caller must hold turn().
-  const tasks::Head& task_head() const;
-  const tasks::Head& requested_head() const;
+  const engine::Head& task_head() const;
+  const engine::Head& requested_head() const;
 
   /// A computation that runs alone; see Runner.
   Turn turn(Turns::Claim claim = {}) const { return runner.turn(claim); }
@@ -64,13 +64,13 @@ struct Model::Implementation {
   std::function<void(const PassReport&)> pass;
   models::Encoder encoder;
   /// Null for an encoder alone.
-  const tasks::Task* task;
+  const engine::Task* task;
   /// Null where logits are computed on request, or for an encoder alone.
-  std::unique_ptr<tasks::Head> head;
+  std::unique_ptr<engine::Head> head;
   ModelInfo info;
   mutable Runner runner;
   /// Made on first use: its decoder is as large as the word embeddings.
-  mutable std::unique_ptr<tasks::Head> requested;
+  mutable std::unique_ptr<engine::Head> requested;
 };
 
 }  // namespace longformer

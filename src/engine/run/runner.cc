@@ -148,15 +148,15 @@ Tensor Runner::encode(Turn& turn, const models::Batch& batch, models::PassOption
 /// Adds the rows to the batch. Those that the model refuses get an error and are left out.
 std::vector<Runner::Place> Runner::accepted(Wanted wanted, std::span<const Place> rows,
                                             models::BatchBuilder& builder) const {
-  const tasks::Task* task = wanted == Wanted::logits ? model_.task : nullptr;
+  const engine::Task* task = wanted == Wanted::logits ? model_.task : nullptr;
   std::vector<Place> taken;
   for (const Place& place : rows) {
     const auto& [work, result] = place;
-    const tasks::TokenRow& row = work->row;
+    const engine::TokenRow& row = work->row;
     try {
       const std::vector<Index> globals =
           row.global_positions ? *row.global_positions
-                               : tasks::default_globals(model_.config, task, row.ids, "document");
+                               : engine::default_globals(model_.config, task, row.ids, "document");
       builder.add({.ids = row.ids,
                    .types = row.types,
                    .positions = work->positions,

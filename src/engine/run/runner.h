@@ -28,7 +28,7 @@ enum class Wanted { logits, sums, maxima, states };
 
 /// A row that is to be run; its parts must outlive the run.
 struct Work {
-  const tasks::TokenRow& row;
+  const engine::TokenRow& row;
   /// Tokens of the row: each range is folded into one vector, or its states are copied. Logits need
   /// no ranges.
   std::span<const ops::RowRange> ranges = {};

@@ -6,15 +6,15 @@
 
 namespace longformer {
 
-void require_task(const Model& model, const std::string& folder, const tasks::Task& task) {
-  const tasks::TaskNames& names = task.names();
+void require_task(const Model& model, const std::string& folder, const engine::Task& task) {
+  const engine::TaskNames& names = task.names();
   const std::string& found = model.info().head;
   require(found == names.head, "{}: expected a {} head (…{}), found {}", folder, names.head,
           names.class_ending, found.empty() ? "none" : found);
 }
 
 Model load_for_task(const std::string& folder, const LoadOptions& options,
-                    const tasks::Task& task) {
+                    const engine::Task& task) {
   LoadOptions wanted = options;
   wanted.task = task.names().verb;
   return Model::load(folder, wanted);

@@ -14,11 +14,12 @@
 namespace longformer {
 
 /// Throws Error unless the model of the folder has the head of the task.
-void require_task(const Model& model, const std::string& folder, const tasks::Task& task);
+void require_task(const Model& model, const std::string& folder, const engine::Task& task);
 
 /// Loads the model of a folder for the verb of a task, which decides on the head where the folder
 /// names none.
-Model load_for_task(const std::string& folder, const LoadOptions& options, const tasks::Task& task);
+Model load_for_task(const std::string& folder, const LoadOptions& options,
+                    const engine::Task& task);
 
 /// A tokenizer for a table of so many rows. What may surprise is told, if there is a callback.
 Tokenizer fitting_tokenizer(const Tokenizer& tokenizer, std::int64_t rows,

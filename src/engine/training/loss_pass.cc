@@ -22,7 +22,7 @@ void LossPass::run_batch(bool keeps_states) {
   std::vector<Index> chosen(at(run.end - run.first));
   std::iota(chosen.begin(), chosen.end(), run.first);
   next_ = run.end;
-  tasks::TrainingBatch batch = data_.batch(chosen, tasks::kUnchanged);
+  engine::TrainingBatch batch = data_.batch(chosen, engine::kUnchanged);
   const ops::LossSum loss = model_.loss(batch, keeps_states ? &run.states : nullptr);
   if (loss.weight != 0) {
     sum_ += static_cast<double>(chosen.size()) * loss.sum / loss.weight;
@@ -83,7 +83,7 @@ std::vector<std::vector<float>> LossPass::vectors(std::size_t record) {
   return vectors;
 }
 
-void LossPass::with_states(std::size_t record, const tasks::UseStates& use) {
+void LossPass::with_states(std::size_t record, const engine::UseStates& use) {
   const auto& [reading, first, end] = this->record(record);
   require(end == first + 1, "evaluation: expected one example of a record, found {}", end - first);
   const ExampleRows rows = rows_of(first, first);

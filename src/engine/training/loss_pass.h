@@ -13,17 +13,17 @@ namespace longformer {
 
 /// Batches run when somebody asks for one of their records, so that the results of few of them are
 /// in memory at a time. All of it must outlive the pass.
-class LossPass final : public tasks::MeasuredPass {
+class LossPass final : public engine::MeasuredPass {
  public:
-  LossPass(const TrainedModel& model, const tasks::TrainingSet& data, Index batch_size)
+  LossPass(const TrainedModel& model, const engine::TrainingSet& data, Index batch_size)
       : model_(model), data_(data), batch_size_(batch_size) {}
 
-  const tasks::ReadRecord& record(std::size_t number) const override {
+  const engine::ReadRecord& record(std::size_t number) const override {
     return data_.records()[number];
   }
   std::vector<std::vector<float>> logits(std::size_t record) override;
   std::vector<std::vector<float>> vectors(std::size_t record) override;
-  void with_states(std::size_t record, const tasks::UseStates& use) override;
+  void with_states(std::size_t record, const engine::UseStates& use) override;
 
   /// The loss over all examples in their order; runs those that nobody asked for. As in the Hugging
   /// Face Trainer each has the mean loss of its batch, here of as many examples as a micro-batch
@@ -38,7 +38,7 @@ class LossPass final : public tasks::MeasuredPass {
     std::vector<Index> documents = {};
     /// [documents + 1]: the first token and the first vector of each.
     std::vector<Index> tokens = {}, vectors = {};
-    tasks::PassStates states = {};
+    engine::PassStates states = {};
   };
   /// Documents of an example in its batch.
   struct ExampleRows {
@@ -51,7 +51,7 @@ class LossPass final : public tasks::MeasuredPass {
   void run_batch(bool keeps_states);
 
   const TrainedModel& model_;
-  const tasks::TrainingSet& data_;
+  const engine::TrainingSet& data_;
   Index batch_size_;
   /// The example that the next batch begins with.
   Index next_ = 0;

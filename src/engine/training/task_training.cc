@@ -13,11 +13,11 @@ training::MicroBatchLoss TaskObjective::run(const training::MicroBatch& micro) {
   const Index first = micro.index * batch_size();
   const Index end = std::min(first + batch_size(), data_.size());
   const std::span<const Index> chosen(order_.begin() + first, order_.begin() + end);
-  const tasks::Epoch epoch = {.seed = options_.seed, .number = epoch_};
+  const engine::Epoch epoch = {.seed = options_.seed, .number = epoch_};
   if (part_size_ == 0 || std::ssize(chosen) <= part_size_) {
     return model_.step(data_.batch(chosen, epoch), micro.seed);
   }
-  std::vector<tasks::TrainingBatch> parts;
+  std::vector<engine::TrainingBatch> parts;
   for (Index begin = 0; begin < std::ssize(chosen); begin += part_size_) {
     const Index count = std::min(part_size_, std::ssize(chosen) - begin);
     parts.push_back(data_.batch(chosen.subspan(at(begin), at(count)), epoch));
@@ -39,8 +39,9 @@ nlohmann::ordered_json TaskObjective::setup() const {
 void TaskObjective::reorder(std::int64_t epoch) {
   epoch_ = epoch;
   const std::uint64_t seed = random_bits(options_.seed, static_cast<std::uint64_t>(epoch));
-  order_ = options_.group_by_length ? tasks::shuffled_by_length(data_.lengths(), batch_size(), seed)
-                                    : tasks::shuffled(data_.size(), seed);
+  order_ = options_.group_by_length
+               ? engine::shuffled_by_length(data_.lengths(), batch_size(), seed)
+               : engine::shuffled(data_.size(), seed);
 }
 
 }  // namespace longformer

@@ -23,7 +23,7 @@ struct TaskEvaluation {
 class TaskObjective final : public training::Objective {
  public:
   /// All of it must outlive the objective.
-  TaskObjective(const TrainingOptions& options, const tasks::TrainingSet& data,
+  TaskObjective(const TrainingOptions& options, const engine::TrainingSet& data,
                 const TrainedModel& model, TaskEvaluation evaluation)
       : options_(options), data_(data), model_(model), evaluation_(std::move(evaluation)) {}
 
@@ -47,7 +47,7 @@ class TaskObjective final : public training::Objective {
   void reorder(std::int64_t epoch);
 
   const TrainingOptions& options_;
-  const tasks::TrainingSet& data_;
+  const engine::TrainingSet& data_;
   const TrainedModel& model_;
   TaskEvaluation evaluation_;
   Index part_size_ = 0;

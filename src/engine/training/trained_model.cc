@@ -19,11 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// "LongformerForMaskedLM" and so on.
-std::string architecture_of(const models::Family& family, const tasks::Task& task) {
+std::string architecture_of(const models::Family& family, const engine::Task& task) {
   return fmt::format("{}{}", family.class_prefix, task.names().class_ending);
 }
 
-tasks::Targets targets_of(const tasks::TrainingBatch& batch) {
+engine::Targets targets_of(const engine::TrainingBatch& batch) {
   return {.documents = batch.targets, .questions = batch.questions};
 }
 
@@ -72,10 +72,10 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
                                 : models::Weights::drawn(options.seed, names);
   auto adapter = adapter_training(options, config);
   check_adapter(adapter.has_value(), alone || !formats::has_weights(encoder));
-  const tasks::Task* found = tasks::task_of(original, weights);
+  const engine::Task* found = engine::task_of(original, weights);
   // Vectors of texts leave the pooler as it was.
   const bool keeps_pooler = setup_.task->makes_vectors();
-  const bool pools = keeps_pooler || tasks::reads_pooler(config, setup_.task);
+  const bool pools = keeps_pooler || engine::reads_pooler(config, setup_.task);
   const auto frozen = [keeps_pooler, chosen = setup_.frozen](const std::string& name) {
     return (keeps_pooler && name.starts_with("pooler.")) || (chosen && chosen(name));
   };
@@ -86,7 +86,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
     return !same && !models::is_of_encoder(name) && !setup_.task->begins_with(name);
   };
   weights = models::Weights::trained(std::move(weights),
-                                     {.fresh = tasks::head_tensors(config, setup_.task),
+                                     {.fresh = engine::head_tensors(config, setup_.task),
                                       .seed = options.seed,
                                       .frozen = frozen,
                                       .left_out = left_out,
@@ -99,7 +99,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
       std::move(config), std::move(weights), load, keeps_pooler ? setup_.task : nullptr);
   require(implementation_->task == setup_.task,
           "{}: expected tensors of a {} head, found those of {}", setup_.folder,
-          tasks::head_name(setup_.task), tasks::head_name(implementation_->task));
+          engine::head_name(setup_.task), engine::head_name(implementation_->task));
   implementation_->task_head();
   implementation_->weights.check_low_rank();
   add_parameters();
@@ -130,7 +130,7 @@ void TrainedModel::add_parameters() {
   }
 }
 
-training::MicroBatchLoss TrainedModel::step(const tasks::TrainingBatch& batch,
+training::MicroBatchLoss TrainedModel::step(const engine::TrainingBatch& batch,
                                             std::uint64_t seed) const {
   const auto turn = implementation_->turn();
   Tape tape;
@@ -146,10 +146,10 @@ training::MicroBatchLoss TrainedModel::step(const tasks::TrainingBatch& batch,
           .tokens = batch.tokens.rows()};
 }
 
-training::MicroBatchLoss TrainedModel::step_in_parts(std::span<const tasks::TrainingBatch> parts,
+training::MicroBatchLoss TrainedModel::step_in_parts(std::span<const engine::TrainingBatch> parts,
                                                      std::uint64_t seed) const {
   const auto turn = implementation_->turn();
-  const auto& head = dynamic_cast<const tasks::VectorLossHead&>(implementation_->task_head());
+  const auto& head = dynamic_cast<const engine::VectorLossHead&>(implementation_->task_head());
   ops::Context untaped = implementation_->context();
   untaped.recomputes = recomputes_;
   const auto vectors_of = [&](std::size_t part, Tape* tape) {
@@ -162,7 +162,7 @@ training::MicroBatchLoss TrainedModel::step_in_parts(std::span<const tasks::Trai
                         targets_of(parts[part]));
   };
   std::vector<Tensor> made;
-  tasks::TrainingBatch whole;
+  engine::TrainingBatch whole;
   Index tokens = 0;
   for (std::size_t part = 0; part < parts.size(); ++part) {
     made.push_back(vectors_of(part, nullptr));
@@ -191,14 +191,14 @@ training::MicroBatchLoss TrainedModel::step_in_parts(std::span<const tasks::Trai
   return {.loss = loss.sum, .weight = 1, .tokens = tokens};
 }
 
-ops::LossSum TrainedModel::loss(const tasks::TrainingBatch& batch,
-                                tasks::PassStates* states) const {
+ops::LossSum TrainedModel::loss(const engine::TrainingBatch& batch,
+                                engine::PassStates* states) const {
   const auto turn = implementation_->turn();
   return loss_of(implementation_->context(), batch, {.states = states});
 }
 
-ops::LossSum TrainedModel::loss_of(const ops::Context& context, const tasks::TrainingBatch& batch,
-                                   tasks::HeadLossOptions options) const {
+ops::LossSum TrainedModel::loss_of(const ops::Context& context, const engine::TrainingBatch& batch,
+                                   engine::HeadLossOptions options) const {
   options.label_smoothing = label_smoothing_;
   return implementation_->loss(context, batch.tokens, targets_of(batch), options);
 }

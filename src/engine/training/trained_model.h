@@ -25,7 +25,7 @@ struct TrainedModelSetup {
   std::string folder;
   /// Instead of the folder: a config.json alone; all weights are drawn.
   std::string config_file = {};
-  const tasks::Task* task = nullptr;
+  const engine::Task* task = nullptr;
   /// Names for a head that has labels; empty keeps those of the folder.
   std::vector<std::string> labels = {};
   /// problem_type; empty keeps it.
@@ -75,17 +75,17 @@ class TrainedModel {
   void begin_step(std::int64_t step) const { implementation_->weights.begin_step(step); }
   /// Forward and backward of one batch: adds the gradient of its mean loss to those of the
   /// parameters. `seed` is that of the dropout.
-  training::MicroBatchLoss step(const tasks::TrainingBatch& batch, std::uint64_t seed) const;
+  training::MicroBatchLoss step(const engine::TrainingBatch& batch, std::uint64_t seed) const;
 
   /// Forward and backward of one batch of vectors whose activations are in memory part by part
   /// (GradCache, Gao et al. 2021): vectors of all parts, the gradient of the loss for them, and
   /// each part again.
-  training::MicroBatchLoss step_in_parts(std::span<const tasks::TrainingBatch> parts,
+  training::MicroBatchLoss step_in_parts(std::span<const engine::TrainingBatch> parts,
                                          std::uint64_t seed) const;
 
   /// The loss of a batch as it is now, as `step` has it but without dropout. Fills in `states`
   /// unless they are null.
-  ops::LossSum loss(const tasks::TrainingBatch& batch, tasks::PassStates* states = nullptr) const;
+  ops::LossSum loss(const engine::TrainingBatch& batch, engine::PassStates* states = nullptr) const;
 
   /// The interface of training::Objective.
   void save(const std::filesystem::path& folder) const;
@@ -95,8 +95,8 @@ class TrainedModel {
   void add_parameters();
   /// Throws Error where an adapter cannot be trained.
   void check_adapter(bool is_adapter, bool is_drawn) const;
-  ops::LossSum loss_of(const ops::Context& context, const tasks::TrainingBatch& batch,
-                       tasks::HeadLossOptions options) const;
+  ops::LossSum loss_of(const ops::Context& context, const engine::TrainingBatch& batch,
+                       engine::HeadLossOptions options) const;
 
   TrainedModelSetup setup_;
   bool recomputes_;

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "engine/frame/epoch_order.h"
+#include "tasks/engine_names.h"
 #include "text/unicode.h"
 
 namespace longformer::tasks {
@@ -142,9 +143,10 @@ std::vector<std::int64_t> of_candidate_part(const Encoding& row) {
 }
 
 ShuffledCandidates shuffled(const CandidateTokens& tokens, std::int32_t label, std::uint64_t seed) {
-  const auto order = shuffled(static_cast<Index>(tokens.candidates.size()), random_bits(seed, 0));
+  const auto order =
+      engine::shuffled(static_cast<Index>(tokens.candidates.size()), random_bits(seed, 0));
   const auto of_supports =
-      shuffled(static_cast<Index>(tokens.supports.size()), random_bits(seed, 1));
+      engine::shuffled(static_cast<Index>(tokens.supports.size()), random_bits(seed, 1));
   ShuffledCandidates result;
   result.tokens = {.question = tokens.question,
                    .candidates = permuted(tokens.candidates, order),

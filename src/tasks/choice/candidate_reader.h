@@ -11,6 +11,7 @@
 #include "engine/reading/token_parts.h"
 #include "longformer/document.h"
 #include "longformer/text.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -11,6 +11,7 @@
 #include "models/attention/attention.h"
 #include "ops/embedding.h"
 #include "tasks/choice/multiple_choice.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "engine/frame/task.h"
 #include "tasks/choice/candidate_reader.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

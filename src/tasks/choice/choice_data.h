@@ -7,6 +7,7 @@
 
 #include "engine/frame/data_file.h"
 #include "longformer/document.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -24,7 +24,7 @@ bool reads_together(const Model& model) {
 class QuestionReader {
  public:
   QuestionReader(const Model& model, const Tokenizer& tokenizer, const ChooseOptions& options) {
-    tasks::ReadingOptions reading = reading_options(model, options);
+    engine::ReadingOptions reading = reading_options(model, options);
     if (reads_together(model)) {
       together_.emplace(tokenizer, std::move(reading));
     } else {
@@ -32,13 +32,13 @@ class QuestionReader {
     }
   }
 
-  tasks::Reading read(const ChoiceQuestion& question) const {
+  engine::Reading read(const ChoiceQuestion& question) const {
     tasks::check_question(question);
     return together_ ? together_->read(together_->tokens(question)) : pairs_->read(question);
   }
 
  private:
-  std::optional<tasks::RowReader> pairs_;
+  std::optional<engine::RowReader> pairs_;
   std::optional<tasks::CandidateReader> together_;
 };
 
@@ -49,7 +49,7 @@ void require_choice_head(const Model& model, const std::string& folder) {
 }  // namespace
 
 ChoiceQuestion parse_choice_question(std::string_view json) {
-  const tasks::Json object = formats::parse_json_data(json, "question");
+  const engine::Json object = formats::parse_json_data(json, "question");
   require(object.is_object(), "expected a JSON object with context, question and choices, found {}",
           formats::shown(object));
   return tasks::choice_question(object);
@@ -94,7 +94,7 @@ void Chooser::choose(const Source& source, const Sink& sink, const ChooseOptions
       answer.segments = static_cast<std::int64_t>(document.outputs.size());
     }
     answer.logits = tasks::choice_logits(document);
-    answer.probabilities = tasks::softmax(answer.logits);
+    answer.probabilities = engine::softmax(answer.logits);
     answer.best =
         std::max_element(answer.logits.begin(), answer.logits.end()) - answer.logits.begin();
     sink(outcome);

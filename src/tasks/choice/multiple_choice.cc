@@ -7,6 +7,7 @@
 #include "engine/frame/predictions.h"
 #include "engine/frame/scores.h"
 #include "models/attention/attention.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 namespace {

@@ -6,6 +6,7 @@
 #include "engine/frame/collation.h"
 #include "engine/reading/document.h"
 #include "tasks/choice/choice_data.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -6,6 +6,7 @@
 #include "engine/frame/evaluation_run.h"
 #include "engine/frame/scores.h"
 #include "models/attention/attention.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 namespace {

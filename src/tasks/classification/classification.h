@@ -7,6 +7,7 @@
 #include "engine/frame/collation.h"
 #include "longformer/options.h"
 #include "tasks/classification/classification_data.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

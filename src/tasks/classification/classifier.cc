@@ -19,8 +19,8 @@ ScoreFunction default_function(const ModelInfo& info) {
 }
 
 std::vector<float> scores_of(std::span<const float> logits, ScoreFunction function) {
-  if (function == ScoreFunction::softmax) return tasks::softmax(logits);
-  if (function == ScoreFunction::sigmoid) return tasks::sigmoid(logits);
+  if (function == ScoreFunction::softmax) return engine::softmax(logits);
+  if (function == ScoreFunction::sigmoid) return engine::sigmoid(logits);
   return {logits.begin(), logits.end()};
 }
 
@@ -54,7 +54,7 @@ void Classifier::classify(const Source& source, const Sink& sink,
                           const ClassifyOptions& options) const {
   const ModelInfo& info = model_.info();
   const ScoreFunction function = options.function.value_or(default_function(info));
-  const tasks::RowReader reader(tokenizer_, reading_options(model_, options));
+  const engine::RowReader reader(tokenizer_, reading_options(model_, options));
   const auto next = [&]() -> std::optional<Document> {
     std::optional<ClassifyInput> input = source();
     if (!input) return std::nullopt;

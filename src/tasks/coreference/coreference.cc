@@ -15,6 +15,7 @@
 #include "tasks/coreference/coreference_metrics.h"
 #include "tasks/coreference/coreference_run.h"
 #include "tasks/coreference/gap/gap.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 namespace {

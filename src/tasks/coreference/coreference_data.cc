@@ -8,6 +8,7 @@
 
 #include "engine/reading/passages.h"
 #include "formats/json.h"
+#include "tasks/engine_names.h"
 #include "text/basic_words.h"
 
 namespace longformer::tasks {

@@ -10,6 +10,7 @@
 #include "engine/frame/data_file.h"
 #include "longformer/document.h"
 #include "longformer/text.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

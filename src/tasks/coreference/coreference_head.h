@@ -15,6 +15,7 @@
 #include "ops/embedding.h"
 #include "ops/spans.h"
 #include "tasks/coreference/coreference_config.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

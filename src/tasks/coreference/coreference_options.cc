@@ -4,6 +4,7 @@
 #include "engine/run/reading_fields.h"
 #include "longformer/tasks.h"
 #include "tasks/coreference/coreference.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 namespace {

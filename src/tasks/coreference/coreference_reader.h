@@ -12,6 +12,7 @@
 #include "longformer/document.h"
 #include "tasks/coreference/coreference_config.h"
 #include "tasks/coreference/coreference_data.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

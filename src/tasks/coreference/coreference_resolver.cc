@@ -18,13 +18,13 @@ tasks::CoreferenceReader reader_of(const Model& model, const Tokenizer& tokenize
   require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
           "expected more than 0, found {}", options.batch_tokens);
   const models::EncoderConfig& config = model.implementation().config;
-  tasks::ReadingOptions reading = {.max_tokens = model.info().max_tokens};
+  engine::ReadingOptions reading = {.max_tokens = model.info().max_tokens};
   if (options.stride) {
     reading.too_long = TooLong::split;
     reading.stride = *options.stride;
   }
   return {tokenizer,
-          tasks::with_globals(config, tasks::coreference(), "document", reading),
+          engine::with_globals(config, tasks::coreference(), "document", reading),
           {.segments = options.segments, .max_segment_tokens = options.max_segment_tokens},
           tasks::coreference_config(config)};
 }
@@ -101,7 +101,7 @@ CoreferenceOutcome CoreferenceResolver::resolve(const std::string& text,
   CoreferenceOutcome outcome;
   tasks::TextWords words = tasks::words_of_text(text);
   std::vector<WordCluster> clusters;
-  const tasks::Document document = tasks::read_document([&] {
+  const engine::Document document = engine::read_document([&] {
     tasks::CoreferenceReading read = reader.read(words.words);
     clusters = clusters_of(model_, read, options);
     return std::move(read.reading);

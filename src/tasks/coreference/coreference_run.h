@@ -8,6 +8,7 @@
 #include "engine/frame/evaluation_run.h"
 #include "tasks/coreference/coreference_head.h"
 #include "tasks/coreference/coreference_reader.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -23,15 +23,15 @@
 namespace longformer {
 namespace {
 
-using tasks::Prompt;
-using tasks::TokenRange;
+using engine::Prompt;
+using engine::TokenRange;
 
 /// Overlap of the segments of a document that is split for one vector.
 constexpr Index kSplitOverlap = 512;
 
 /// A row of a text, and the tokens of it that go into vectors of the result.
 struct PooledRow {
-  tasks::TokenRow row;
+  engine::TokenRow row;
   std::vector<ops::RowRange> ranges;
   /// The vector of each range.
   std::vector<Index> vectors;
@@ -45,9 +45,9 @@ struct PooledRow {
   }
 };
 
-std::vector<PooledRow> pooled_rows(tasks::Reading& reading) {
+std::vector<PooledRow> pooled_rows(engine::Reading& reading) {
   std::vector<PooledRow> rows;
-  for (tasks::TokenRow& row : reading.rows) rows.emplace_back().row = std::move(row);
+  for (engine::TokenRow& row : reading.rows) rows.emplace_back().row = std::move(row);
   rows.back().ends_document = true;
   return rows;
 }
@@ -126,7 +126,7 @@ void add_ranges(PooledRow& row, Pooling pooling, const RowShare& share) {
 
 /// Texts of one call on their way into rows.
 struct TextReader {
-  const tasks::RowReader& rows;
+  const engine::RowReader& rows;
   const Tokenizer& tokenizer;
   const Prompt& prompt;
   Pooling pooling;
@@ -134,16 +134,16 @@ struct TextReader {
   /// Appends the rows of a text, whose vectors begin at `first_vector`; fills in everything of its
   /// Embedding but the values.
   Embedding read(const EmbedInput& input, Index first_vector, std::vector<PooledRow>& all) const {
-    tasks::Reading reading = input.ids.empty()
-                                 ? rows.read(tasks::encode_behind(tokenizer, prompt, input.text),
-                                             std::string(input.text))
-                                 : rows.read(tasks::ids_behind(tokenizer, prompt, input.ids), {});
+    engine::Reading reading = input.ids.empty()
+                                  ? rows.read(engine::encode_behind(tokenizer, prompt, input.text),
+                                              std::string(input.text))
+                                  : rows.read(engine::ids_behind(tokenizer, prompt, input.ids), {});
     Embedding result;
     result.tokens = reading.tokens;
     result.truncated = reading.truncated;
     const bool per_token = pooling == Pooling::tokens;
     result.rows = per_token ? reading.read() + rows.around().size() : 1;
-    const auto owned = tasks::owned_tokens(reading.ranges, reading.read());
+    const auto owned = engine::owned_tokens(reading.ranges, reading.read());
     std::vector<PooledRow> parts = pooled_rows(reading);
     for (std::size_t s = 0; s < parts.size(); ++s) {
       const bool first = s == 0;
@@ -167,7 +167,7 @@ struct TextReader {
   }
 
  private:
-  std::vector<CharacterSpan> spans_of(const tasks::Reading& reading) const {
+  std::vector<CharacterSpan> spans_of(const engine::Reading& reading) const {
     const auto& offsets = reading.encoding.offsets;
     const Index tokens = reading.read();
     if (pooling != Pooling::tokens) {
@@ -175,7 +175,7 @@ struct TextReader {
       const bool cut = reading.truncated > 0;
       return {{0, cut ? offsets[static_cast<std::size_t>(tokens - 1)].end : characters}};
     }
-    const tasks::TextTemplate& around = rows.around();
+    const engine::TextTemplate& around = rows.around();
     std::vector<CharacterSpan> spans(static_cast<std::size_t>(around.prefix()));
     spans.insert(spans.end(), offsets.begin(), offsets.begin() + tokens);
     spans.resize(spans.size() + static_cast<std::size_t>(around.size() - around.prefix()));
@@ -189,14 +189,14 @@ std::vector<EmbedInput> inputs_of(std::span<const std::string> texts) {
   return inputs;
 }
 
-tasks::PassageRules rules_of(const Embedder::PassageOptions& options) {
+engine::PassageRules rules_of(const Embedder::PassageOptions& options) {
   return {.tokens = options.passage_tokens, .overlapping = options.overlapping_passages};
 }
 
 /// Rows of at most `limit` tokens, of which those of a split text overlap by a fixed number.
-tasks::ReadingOptions reading_of(const Model& model, const Tokenizer& tokenizer, Index limit,
-                                 const EmbedOptions& options) {
-  const Index capacity = limit - tasks::TextTemplate(tokenizer).size();
+engine::ReadingOptions reading_of(const Model& model, const Tokenizer& tokenizer, Index limit,
+                                  const EmbedOptions& options) {
+  const Index capacity = limit - engine::TextTemplate(tokenizer).size();
   return {.max_tokens = limit,
           .too_long = options.too_long,
           .stride = std::min(kSplitOverlap, capacity / 2),
@@ -276,9 +276,9 @@ std::string to_json(const Embedding& embedding, const EmbeddingForm& form) {
 
 std::vector<CharacterSpan> passages_of(const Tokenizer& tokenizer, std::string_view text,
                                        std::int64_t passage_tokens) {
-  const Encoding encoding = tasks::encode_plain(tokenizer, text);
-  return tasks::spans_of(text, encoding,
-                         tasks::passages_behind({}, text, encoding, {.tokens = passage_tokens}));
+  const Encoding encoding = engine::encode_plain(tokenizer, text);
+  return engine::spans_of(text, encoding,
+                          engine::passages_behind({}, text, encoding, {.tokens = passage_tokens}));
 }
 
 PassageContext passage_context(const std::string& name) {
@@ -406,10 +406,10 @@ std::vector<EmbedOutcome> Embedder::outcomes(std::span<const EmbedInput> inputs,
   require(options.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
           "expected more than 0, found {}", options.batch_tokens);
   const Prompt prompt =
-      tasks::read_prompt(tokenizer_, this->prompt(options), modules_->description.include_prompt);
+      engine::read_prompt(tokenizer_, this->prompt(options), modules_->description.include_prompt);
   const Pooling pooling = pooling_of(options);
-  const tasks::RowReader rows(tokenizer_,
-                              reading_of(model_, tokenizer_, max_length(options), options));
+  const engine::RowReader rows(tokenizer_,
+                               reading_of(model_, tokenizer_, max_length(options), options));
   const TextReader reader = {
       .rows = rows, .tokenizer = tokenizer_, .prompt = prompt, .pooling = pooling};
   std::vector<EmbedOutcome> results(inputs.size());
@@ -459,13 +459,13 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
                                                const PassageOptions& passages,
                                                const EmbedOptions& options,
                                                const ProgressCallback& progress) const {
-  const Prompt prompt = tasks::read_prompt(tokenizer_, this->prompt(options), true);
+  const Prompt prompt = engine::read_prompt(tokenizer_, this->prompt(options), true);
   MarkedText marked = {.text = text,
-                       .encoding = tasks::encode_behind(tokenizer_, prompt, text),
+                       .encoding = engine::encode_behind(tokenizer_, prompt, text),
                        .passages = {},
                        .overlap = passages.overlap_tokens};
-  marked.passages = tasks::passages_behind(prompt, text, marked.encoding, rules_of(passages));
-  const Index capacity = max_length(options) - tasks::TextTemplate(tokenizer_).size();
+  marked.passages = engine::passages_behind(prompt, text, marked.encoding, rules_of(passages));
+  const Index capacity = max_length(options) - engine::TextTemplate(tokenizer_).size();
   require(passages.passage_tokens <= capacity / 2, OptionName("passage_tokens", "passage tokens"),
           "expected 1 to {} tokens each, found {}", capacity / 2, passages.passage_tokens);
   return embed_marked(std::move(marked), options, progress);
@@ -474,13 +474,13 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
 Embedding Embedder::embed_spans(std::string_view text, std::span<const CharacterSpan> spans,
                                 const EmbedOptions& options,
                                 const ProgressCallback& progress) const {
-  const Prompt prompt = tasks::read_prompt(tokenizer_, this->prompt(options), true);
+  const Prompt prompt = engine::read_prompt(tokenizer_, this->prompt(options), true);
   MarkedText marked = {.text = text,
-                       .encoding = tasks::encode_behind(tokenizer_, prompt, text),
+                       .encoding = engine::encode_behind(tokenizer_, prompt, text),
                        .passages = {},
                        .overlap = PassageOptions().overlap_tokens};
   for (const CharacterSpan& span : spans) {
-    marked.passages.push_back(tasks::tokens_with(span, marked.encoding));
+    marked.passages.push_back(engine::tokens_with(span, marked.encoding));
   }
   Embedding result = embed_marked(std::move(marked), options, progress);
   require_finite(result.values, "vectors", "");
@@ -494,19 +494,19 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
   const Pooling mode = options.pooling.value_or(of_folder);
   require(mode == Pooling::mean || mode == Pooling::max, OptionName("pooling"),
           "expected mean or max for passages in the context of the document, found another");
-  tasks::ReadingOptions how = reading_of(model_, tokenizer_, max_length(options), options);
+  engine::ReadingOptions how = reading_of(model_, tokenizer_, max_length(options), options);
   how.too_long = TooLong::split;
-  how.stride = tasks::passage_overlap(how, tokenizer_, marked.passages, marked.overlap);
+  how.stride = engine::passage_overlap(how, tokenizer_, marked.passages, marked.overlap);
   Embedding result;
   result.rows = std::ssize(marked.passages);
-  result.spans = tasks::spans_of(marked.text, marked.encoding, marked.passages);
-  tasks::Reading reading =
-      tasks::RowReader(tokenizer_, how).read(std::move(marked.encoding), std::string(marked.text));
+  result.spans = engine::spans_of(marked.text, marked.encoding, marked.passages);
+  engine::Reading reading =
+      engine::RowReader(tokenizer_, how).read(std::move(marked.encoding), std::string(marked.text));
   result.tokens = reading.tokens;
   std::vector<PooledRow> rows = pooled_rows(reading);
   for (std::size_t i = 0; i < marked.passages.size(); ++i) {
     const TokenRange& passage = marked.passages[i];
-    const std::size_t s = tasks::best_segment(reading.ranges, passage, reading.read());
+    const std::size_t s = engine::best_segment(reading.ranges, passage, reading.read());
     const Index shift = reading.prefix - reading.ranges[s].begin;
     rows[s].add(static_cast<Index>(i), {passage.begin + shift, passage.end + shift});
   }
@@ -522,17 +522,17 @@ Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOpt
   require(options.pooling != Pooling::tokens, OptionName("pooling"),
           "expected a pooling of tokens to one vector, found tokens");
   const std::string prompt = this->prompt(options);
-  const Index around = tasks::TextTemplate(tokenizer_).size();
+  const Index around = engine::TextTemplate(tokenizer_).size();
   const Index room = max_length(options) - around -
-                     static_cast<Index>(tasks::encode_plain(tokenizer_, prompt).ids.size());
+                     static_cast<Index>(engine::encode_plain(tokenizer_, prompt).ids.size());
   require(passages.passage_tokens >= 1 && passages.passage_tokens <= room,
           OptionName("passage_tokens", "passage tokens"), "expected 1 to {} tokens each, found {}",
           room, passages.passage_tokens);
-  const Encoding encoding = tasks::encode_plain(tokenizer_, text);
+  const Encoding encoding = engine::encode_plain(tokenizer_, text);
   Embedding result;
   result.tokens = static_cast<Index>(encoding.ids.size()) + around;
-  result.spans = tasks::spans_of(text, encoding,
-                                 tasks::passages_behind({}, text, encoding, rules_of(passages)));
+  result.spans = engine::spans_of(text, encoding,
+                                  engine::passages_behind({}, text, encoding, rules_of(passages)));
   result.rows = static_cast<Index>(result.spans.size());
   const auto starts = character_starts(text);
   std::vector<std::string> texts;

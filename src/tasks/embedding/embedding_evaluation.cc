@@ -16,6 +16,7 @@
 #include "engine/frame/text_vectors.h"
 #include "engine/reading/prompted_text.h"
 #include "tasks/embedding/embedding_reader.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "engine/frame/evaluation_run.h"
 #include "tasks/embedding/embedding_data.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -8,6 +8,7 @@
 #include "engine/run/reading_fields.h"
 #include "longformer/embedding.h"
 #include "tasks/embedding/text_embedding.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

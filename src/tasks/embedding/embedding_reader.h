@@ -11,6 +11,7 @@
 #include "engine/reading/prompted_text.h"
 #include "tasks/embedding/embedding_data.h"
 #include "tasks/embedding/sentence_modules.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -7,9 +7,9 @@
 
 namespace longformer {
 
-tasks::TrainingBatch TaughtSet::batch(std::span<const Index> examples,
-                                      const tasks::Epoch& epoch) const {
-  tasks::TrainingBatch batch = data_->batch(examples, epoch);
+engine::TrainingBatch TaughtSet::batch(std::span<const Index> examples,
+                                       const engine::Epoch& epoch) const {
+  engine::TrainingBatch batch = data_->batch(examples, epoch);
   std::vector<VectorTarget*> taught;
   std::vector<std::string> texts;
   for (DocumentTarget& document : batch.targets) {

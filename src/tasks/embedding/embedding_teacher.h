@@ -11,20 +11,20 @@
 namespace longformer {
 
 /// A training set with the vectors of a teacher, which it makes for every batch.
-class TaughtSet final : public tasks::TrainingSet {
+class TaughtSet final : public engine::TrainingSet {
  public:
-  TaughtSet(std::unique_ptr<tasks::TrainingSet> data, std::shared_ptr<const Embedder> teacher)
+  TaughtSet(std::unique_ptr<engine::TrainingSet> data, std::shared_ptr<const Embedder> teacher)
       : data_(std::move(data)), teacher_(std::move(teacher)) {}
 
   Index size() const override { return data_->size(); }
   std::span<const Index> lengths() const override { return data_->lengths(); }
-  const tasks::CollationReport& report() const override { return data_->report(); }
-  std::span<const tasks::ReadRecord> records() const override { return data_->records(); }
-  tasks::TrainingBatch batch(std::span<const Index> examples,
-                             const tasks::Epoch& epoch) const override;
+  const engine::CollationReport& report() const override { return data_->report(); }
+  std::span<const engine::ReadRecord> records() const override { return data_->records(); }
+  engine::TrainingBatch batch(std::span<const Index> examples,
+                              const engine::Epoch& epoch) const override;
 
  private:
-  std::unique_ptr<tasks::TrainingSet> data_;
+  std::unique_ptr<engine::TrainingSet> data_;
   std::shared_ptr<const Embedder> teacher_;
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "engine/frame/head.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

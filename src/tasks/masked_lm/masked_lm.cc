@@ -11,6 +11,7 @@
 #include "models/attention/attention.h"
 #include "models/encoder.h"
 #include "ops/embedding.h"
+#include "tasks/engine_names.h"
 #include "tasks/masked_lm/masking.h"
 #include "tasks/masked_lm/text_data.h"
 

@@ -9,6 +9,7 @@
 #include "engine/frame/task.h"
 #include "longformer/options.h"
 #include "ops/normalization.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "engine/frame/evaluation_run.h"
 #include "models/attention/attention.h"
+#include "tasks/engine_names.h"
 #include "tasks/question_answering/answer_matching.h"
 #include "tasks/question_answering/question_answering.h"
 

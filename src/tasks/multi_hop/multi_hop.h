@@ -6,6 +6,7 @@
 
 #include "engine/frame/collation.h"
 #include "engine/frame/task.h"
+#include "tasks/engine_names.h"
 #include "tasks/multi_hop/multi_hop_decoding.h"
 
 namespace longformer::tasks {

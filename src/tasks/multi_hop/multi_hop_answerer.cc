@@ -52,7 +52,7 @@ NamedMultiHopQuestion named(const nlohmann::ordered_json& object, const std::str
                             std::int64_t line) {
   try {
     require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
-    return {tasks::id_of(object), line, tasks::multi_hop_question(object)};
+    return {engine::id_of(object), line, tasks::multi_hop_question(object)};
   } catch (const Error& error) {
     fail("{}: {}", place, error.what());
   }
@@ -80,7 +80,7 @@ MultiHopAnswerer MultiHopAnswerer::load(const std::string& folder, const LoadOpt
 }
 
 bool MultiHopAnswerer::is_one(const std::string& folder) {
-  return tasks::task_named(models::read_config(folder + "/config.json")) == &tasks::multi_hop();
+  return engine::task_named(models::read_config(folder + "/config.json")) == &tasks::multi_hop();
 }
 
 MultiHopOutcome MultiHopAnswerer::answer(const MultiHopQuestion& question,
@@ -133,7 +133,7 @@ Paragraph paragraph_of(std::string title, const std::string& text) {
   const std::vector<std::size_t> starts = character_starts(text);
   Paragraph paragraph = {.title = std::move(title), .sentences = {}};
   std::size_t begin = 0;
-  for (const Index sentence : tasks::sentence_starts(text, words)) {
+  for (const Index sentence : engine::sentence_starts(text, words)) {
     const std::size_t next = sentence == 0 ? 0 : starts[at(words[at(sentence)].begin)];
     if (next > begin) paragraph.sentences.push_back(text.substr(begin, next - begin));
     begin = next;

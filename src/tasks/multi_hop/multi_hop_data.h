@@ -14,6 +14,7 @@
 #include "engine/frame/data_file.h"
 #include "engine/frame/predictions.h"
 #include "longformer/document.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

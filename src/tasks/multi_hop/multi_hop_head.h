@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/frame/head.h"
+#include "tasks/engine_names.h"
 #include "tasks/multi_hop/multi_hop_reader.h"
 
 namespace longformer::tasks {

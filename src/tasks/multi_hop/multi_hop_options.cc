@@ -3,6 +3,7 @@
 #include "core/option_fields.h"
 #include "engine/run/reading_fields.h"
 #include "longformer/tasks.h"
+#include "tasks/engine_names.h"
 #include "tasks/multi_hop/multi_hop.h"
 
 namespace longformer::tasks {

@@ -9,6 +9,7 @@
 
 #include "engine/reading/segments.h"
 #include "longformer/text.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

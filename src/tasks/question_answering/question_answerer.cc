@@ -13,7 +13,7 @@ namespace {
 
 void find_answers(const Document& document, const tasks::AnswerRules& rules,
                   AnswerOutcome& outcome) {
-  const tasks::Reading& reading = document.reading;
+  const engine::Reading& reading = document.reading;
   const tasks::Answers found = tasks::answers_of(document, rules);
   const std::vector<std::size_t> starts = character_starts(reading.text);
   for (const tasks::AnswerSpan& span : found.spans) {
@@ -79,7 +79,7 @@ QuestionAnswerer QuestionAnswerer::load(const std::string& folder, const LoadOpt
 
 void QuestionAnswerer::answer(const Source& source, const Sink& sink,
                               const AnswerOptions& options) const {
-  const tasks::RowReader reader(tokenizer_, reading_options(model_, options));
+  const engine::RowReader reader(tokenizer_, reading_options(model_, options));
   const tasks::AnswerRules rules = {.top_k = options.top_k,
                                     .max_tokens = options.max_answer_tokens};
   tasks::check_answer_rules(rules, reader.options());

@@ -6,6 +6,7 @@
 #include "engine/frame/evaluation_run.h"
 #include "engine/frame/predictions.h"
 #include "models/attention/attention.h"
+#include "tasks/engine_names.h"
 #include "tasks/question_answering/answer_metrics.h"
 #include "tasks/question_answering/trivia_answering.h"
 #include "tasks/question_answering/trivia_data.h"
@@ -148,7 +149,7 @@ class QuestionSet final : public DataSet {
                           (data_.unanswerable > 0 && found.none.logit - found.spans[0].logit >
                                                          run.options.no_answer_threshold);
       const std::string answer =
-          silent ? std::string() : text_of(document.reading, found.spans[0].tokens);
+          silent ? std::string() : tasks::text_of(document.reading, found.spans[0].tokens);
       Strings right;
       for (const GoldAnswer& gold : example.answers) right.push_back(gold.text);
       counter.add(answer, right);

@@ -8,6 +8,7 @@
 #include "engine/frame/collation.h"
 #include "engine/frame/counters.h"
 #include "engine/reading/document.h"
+#include "tasks/engine_names.h"
 #include "tasks/question_answering/answers.h"
 #include "tasks/question_answering/question_data.h"
 

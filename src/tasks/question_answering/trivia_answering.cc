@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "engine/frame/evaluation_run.h"
 #include "engine/frame/predictions.h"
+#include "tasks/engine_names.h"
 #include "tasks/question_answering/answer_matching.h"
 #include "tasks/question_answering/question_answering.h"
 #include "tasks/question_answering/trivia_metrics.h"
@@ -140,7 +141,7 @@ class TriviaSet final : public DataSet {
       const Reading& reading = document.reading;
       const std::vector<std::string>& right = example.question->answers;
       const auto found = best_answer(document, run.options.max_answer_tokens);
-      const std::string answer = found ? text_of(reading, found->tokens) : std::string();
+      const std::string answer = found ? tasks::text_of(reading, found->tokens) : std::string();
       const float logit = found ? found->logit : kNoSpan;
       const AnswerScores scores = score_trivia_answer(answer, right);
       const auto [place, is_first] = best.try_emplace(example.key);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/frame/collation.h"
+#include "tasks/engine_names.h"
 #include "tasks/question_answering/trivia_data.h"
 
 namespace longformer::tasks {

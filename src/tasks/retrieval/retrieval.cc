@@ -17,8 +17,8 @@
 namespace longformer {
 namespace {
 
+using engine::Json;
 using tasks::CorpusDocument;
-using tasks::Json;
 using tasks::JudgedQuery;
 using tasks::Ranking;
 using tasks::RetrievalData;
@@ -33,7 +33,7 @@ struct Corpus {
 
 Corpus survey(const std::string& folder, const DataOptions& options) {
   Corpus corpus;
-  tasks::DataReport report;
+  engine::DataReport report;
   corpus.ids = tasks::read_corpus(folder, options, report, [&](const CorpusDocument& document) {
     corpus.bytes += std::ssize(document.text);
   });
@@ -175,7 +175,7 @@ constexpr Counter kPassages = {.name = "passages",
 void tell_queries(const RetrievalData& data, Evaluation& result) {
   result.task = kRetrieval;
   for (const Counter* counter : kOfQueries) result.counts[*counter] = 0;
-  tasks::tell(data.report, result);
+  engine::tell(data.report, result);
   result.examples = std::ssize(data.queries);
   result.counts[kUnjudgedQueries] = data.unjudged;
   for (const JudgedQuery& query : data.queries) {
@@ -185,8 +185,8 @@ void tell_queries(const RetrievalData& data, Evaluation& result) {
   }
 }
 
-void add_skipped(const tasks::DataReport& report, Evaluation& result) {
-  std::int64_t& skipped = result.counts[tasks::kSkipped];
+void add_skipped(const engine::DataReport& report, Evaluation& result) {
+  std::int64_t& skipped = result.counts[engine::kSkipped];
   if (skipped == 0) result.first_skipped = report.first_skipped;
   skipped += report.skipped;
 }
@@ -232,15 +232,15 @@ class Retrieval {
       return !corpus_.ids.contains(judged.first);
     };
     tasks::RetrievalCounter counter;
-    tasks::DataReport report;
+    engine::DataReport report;
     for (const JudgedQuery& query : data_.queries) {
       result.counts[kUnknownDocuments] +=
           std::count_if(query.relevance.begin(), query.relevance.end(), is_unknown);
       Ranking ranking;
       const std::int64_t before = report.examples;
-      const std::string place = tasks::place_of(data_.file, query.origin);
-      tasks::read_record(place, options_.data, report,
-                         [&] { ranking = ranking_of(query, result); });
+      const std::string place = engine::place_of(data_.file, query.origin);
+      engine::read_record(place, options_.data, report,
+                          [&] { ranking = ranking_of(query, result); });
       meter_.done(std::ssize(query.text));
       if (report.examples == before) continue;  // It was left out.
       const tasks::RetrievalScores scores = tasks::retrieval_scores(ranking, query.relevance);
@@ -268,8 +268,8 @@ class Retrieval {
   void check_queries() const {
     for (const JudgedQuery& query : data_.queries) {
       if (options_.official_predictions) tasks::check_run_id(query.origin.id);
-      tasks::DataReport unused;
-      tasks::read_record(tasks::place_of(data_.file, query.origin), options_.data, unused, [&] {
+      engine::DataReport unused;
+      engine::read_record(engine::place_of(data_.file, query.origin), options_.data, unused, [&] {
         Evaluation counts;
         count(query, counts);
       });
@@ -287,7 +287,7 @@ class Retrieval {
 
   void add_documents(Evaluation& result) {
     check_passages();
-    tasks::DataReport report;
+    engine::DataReport report;
     tasks::read_corpus(folder_, options_.data, report, [&](const CorpusDocument& document) {
       if (!index_.contains(document.id, document.text)) {
         index_.add(embedder_, document.id, document.text, meter_.of_document());
@@ -295,7 +295,7 @@ class Retrieval {
       meter_.done(std::ssize(document.text));
     });
     add_skipped(report, result);
-    result.counts[tasks::kEmpty] += report.empty;
+    result.counts[engine::kEmpty] += report.empty;
     require(index_.passages() > 0, "{}: expected a document with text, found none", folder_);
   }
 
@@ -308,8 +308,8 @@ class Retrieval {
     require(options_.too_long != TooLong::refuse, {Remedy::truncate},
             "expected a query of at most {} tokens, found {}", most, tokens);
     if (options_.too_long != TooLong::truncate) return;
-    ++result.counts[tasks::kTruncatedExamples];
-    result.counts[tasks::kTruncatedTokens] += tokens - most;
+    ++result.counts[engine::kTruncatedExamples];
+    result.counts[engine::kTruncatedTokens] += tokens - most;
   }
 
   Ranking ranking_of(const JudgedQuery& query, Evaluation& result) const {
@@ -345,7 +345,7 @@ class Retrieval {
 }  // namespace
 
 std::vector<const Counter*> tasks::retrieval_counters() {
-  std::vector<const Counter*> all = {&tasks::kSkipped, &tasks::kEmpty};
+  std::vector<const Counter*> all = {&engine::kSkipped, &engine::kEmpty};
   all.insert(all.end(), kOfQueries.begin(), kOfQueries.end());
   all.insert(all.end(), {&kDocuments, &kPassages});
   return all;
@@ -371,8 +371,8 @@ Evaluation score_run(const std::string& run, const std::string& folder,
   require(missing < std::ssize(data.queries), "{}: expected rankings of queries of {}, found none",
           run, folder);
   Evaluation result;
-  result.counts[tasks::kSkipped] = 0;
-  if (missing > 0) result.counts[tasks::kMissing] = missing;
+  result.counts[engine::kSkipped] = 0;
+  if (missing > 0) result.counts[engine::kMissing] = missing;
   tell_queries(data, result);
   tasks::RetrievalCounter counter;
   for (const JudgedQuery& query : data.queries) {

@@ -11,6 +11,7 @@
 
 #include "core/dtype.h"
 #include "engine/frame/data_file.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -9,6 +9,7 @@
 
 #include "engine/frame/data_file.h"
 #include "engine/frame/labels.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "engine/frame/scores.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 namespace {

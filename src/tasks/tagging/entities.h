@@ -11,6 +11,7 @@
 #include "engine/reading/segments.h"
 #include "longformer/options.h"
 #include "longformer/text.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

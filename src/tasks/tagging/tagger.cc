@@ -12,7 +12,7 @@
 namespace longformer {
 namespace {
 
-std::vector<Entity> entities_of(const tasks::Reading& document,
+std::vector<Entity> entities_of(const engine::Reading& document,
                                 std::span<const std::uint8_t> continues_word,
                                 std::span<const float> logits, std::span<const std::string> labels,
                                 const TagOptions& options) {
@@ -73,7 +73,7 @@ Tagger Tagger::load(const std::string& folder, const LoadOptions& options) {
 }
 
 void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& options) const {
-  const tasks::RowReader reader(tokenizer_, reading_options(model_, options));
+  const engine::RowReader reader(tokenizer_, reading_options(model_, options));
   const auto next = [&]() -> std::optional<Document> {
     std::optional<std::string> text = source();
     if (!text) return std::nullopt;
@@ -81,7 +81,7 @@ void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& optio
   };
   const auto& labels = model_.info().labels;
   const auto done = [&](const Document& document) {
-    const tasks::Reading& reading = document.reading;
+    const engine::Reading& reading = document.reading;
     TagOutcome outcome;
     outcome.error = document.error;
     outcome.remedies = document.remedies;
@@ -101,7 +101,7 @@ void Tagger::tag(const Source& source, const Sink& sink, const TagOptions& optio
 
 void Tagger::label_words(const WordSource& source, const WordSink& sink,
                          const TagOptions& options) const {
-  const tasks::RowReader reader(tokenizer_, reading_options(model_, options));
+  const engine::RowReader reader(tokenizer_, reading_options(model_, options));
   const auto next = [&]() -> std::optional<Document> {
     const std::optional<std::vector<std::string>> words = source();
     if (!words) return std::nullopt;
@@ -109,7 +109,7 @@ void Tagger::label_words(const WordSource& source, const WordSink& sink,
   };
   const std::size_t classes = model_.info().labels.size();
   const auto done = [&](const Document& document) {
-    const tasks::Reading& reading = document.reading;
+    const engine::Reading& reading = document.reading;
     WordLabels result = {document.error,
                          {},
                          reading.tokens,

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "engine/frame/evaluation_run.h"
 #include "models/attention/attention.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 namespace {

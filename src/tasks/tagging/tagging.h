@@ -5,6 +5,7 @@
 
 #include "engine/frame/collation.h"
 #include "engine/reading/document.h"
+#include "tasks/engine_names.h"
 #include "tasks/tagging/tagging_data.h"
 
 namespace longformer::tasks {

@@ -126,7 +126,7 @@ std::string_view whole_characters(std::string_view text) {
 /// A document on its way: what it is, and the search for its text.
 struct Job {
   std::size_t number = 0;
-  tasks::Reading reading = {};
+  engine::Reading reading = {};
   /// Visible tokens of a document that was given as tokens.
   std::span<const std::int32_t> mask = {};
   std::unique_ptr<tasks::TextSearch> search = nullptr;
@@ -155,9 +155,9 @@ struct KeptTokens {
   }
 };
 
-std::vector<KeptTokens> kept_tokens(const tasks::Reading& reading) {
+std::vector<KeptTokens> kept_tokens(const engine::Reading& reading) {
   const auto owned =
-      tasks::owned_tokens(reading.ranges, std::ssize(reading.encoding.ids) - reading.truncated);
+      engine::owned_tokens(reading.ranges, std::ssize(reading.encoding.ids) - reading.truncated);
   std::vector<KeptTokens> kept;
   for (std::size_t r = 0; r < reading.rows.size(); ++r) {
     const Index begin = reading.prefix + owned[r].begin - reading.ranges[r].begin;
@@ -216,7 +216,7 @@ class Writer {
  private:
   using Clock = std::chrono::steady_clock;
 
-  tasks::RowReader reader() const;
+  engine::RowReader reader() const;
   void read(const std::string& text, Job& job) const;
   void read(const DocumentInput& tokens, Job& job) const;
   template <typename Document>
@@ -252,8 +252,8 @@ class Writer {
   bool decodes_ = true;
 };
 
-tasks::RowReader Writer::reader() const {
-  tasks::ReadingOptions options;
+engine::RowReader Writer::reader() const {
+  engine::ReadingOptions options;
   options.max_tokens = request_.extend ? kMostTokens : max_source_tokens_;
   options.too_long = request_.too_long;
   options.stride = std::min<Index>(request_.stride, options.max_tokens / 4);
@@ -268,7 +268,7 @@ tasks::RowReader Writer::reader() const {
 void Writer::read(const std::string& text, Job& job) const {
   job.reading = reader().read(text);
   // These models know no types of tokens.
-  for (tasks::TokenRow& row : job.reading.rows) row.types.clear();
+  for (engine::TokenRow& row : job.reading.rows) row.types.clear();
 }
 
 void Writer::read(const DocumentInput& tokens, Job& job) const {
@@ -278,7 +278,7 @@ void Writer::read(const DocumentInput& tokens, Job& job) const {
   // A document that the model does not take has an error of its own.
   const models::Batch batch = own_.own.batch({&tokens, 1});
   require_visible(tokens.attention_mask);
-  tasks::TokenRow row;
+  engine::TokenRow row;
   row.ids = batch.ids;
   row.global_positions = batch.global_rows;
   job.mask = tokens.attention_mask;
@@ -379,7 +379,7 @@ Tensor Writer::encode(const Job& job) {
   const Tensor hidden({tokens, own_.own.config.hidden_size}, own_.own.dtype);
   Pending pending(job.tokens());
   for (std::size_t r = 0; r < kept.size(); ++r) {
-    const tasks::TokenRow& row = job.reading.rows[r];
+    const engine::TokenRow& row = job.reading.rows[r];
     const std::vector<std::int32_t> positions = positions_of(std::ssize(row.ids));
     Wave wave(Wanted::states, StateOptions().batch_tokens, &pending);
     wave.add({.row = row,

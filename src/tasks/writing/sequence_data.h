@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/frame/data_file.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "engine/frame/collation.h"
 #include "engine/frame/evaluation_run.h"
+#include "tasks/engine_names.h"
 #include "tasks/writing/rouge.h"
 #include "tasks/writing/sequence_data.h"
 

@@ -9,6 +9,7 @@
 
 #include "engine/frame/task.h"
 #include "models/decoder.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 

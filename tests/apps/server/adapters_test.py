@@ -98,6 +98,36 @@ def test_wrong_adapters_are_told(base, adapters):
     assert "adapter_config.json" in refused(f"bert={base}", "--adapter", base)
 
 
+def test_a_path_may_have_colons(base, adapters, tmp_path):
+    folder = tmp_path / "few: second"
+    shutil.copytree(adapters[0], folder)
+    for argument, name in ((folder, "bert:few: second"), (f"bert:third={folder}", "bert:third"), (f"fourth={folder}", "bert:fourth")):
+        done = subprocess.run([BINARY, "serve", f"bert={base}", "--adapter", argument, "--check"], capture_output=True, text=True)
+        assert done.returncode == 0 and name in done.stdout, (done.stderr, done.stdout)
+
+
+def test_a_writer_has_the_tokenizer_of_its_adapter(tmp_path):
+    names = ("vocab.json", "merges.txt", "tokenizer_config.json")
+    model, adapter = tmp_path / "led", tmp_path / "adapter"
+    shutil.copytree(FIXTURES / "tiny_led", model)
+    for name in names:
+        shutil.copy(FIXTURES / "tiny_roberta" / name, model / name)
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(json.dumps({"text": text, "summary": text[:20]}) + "\n" for text in TEXTS))
+    subprocess.run([BINARY, "finetune", model, data, "--task", "seq2seq", "--output-dir", adapter, "--max-steps", "1", "--lora-rank", "2"],
+                   check=True, capture_output=True)  # fmt: skip
+    vocabulary = json.loads((model / "vocab.json").read_text())
+    for name in names:
+        shutil.copy(model / name, adapter / name)
+    # Two letters of the adapter's vocabulary have changed places.
+    vocabulary["x"], vocabulary["z"] = vocabulary["z"], vocabulary["x"]
+    (adapter / "vocab.json").write_text(json.dumps(vocabulary))
+    server = Server(f"led={model}", "--adapter", f"led:other={adapter}")
+    decode = lambda name: server.post("/decode", {"ids": [vocabulary["x"]], "model": name}).works()
+    assert (decode("led"), decode("led:other")) == (["z"], ["x"])
+    assert server.stop() == 0
+
+
 def resident(server):
     status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
     return int(next(line for line in status.splitlines() if line.startswith("RssAnon")).split()[1]) << 10

@@ -4,6 +4,7 @@ import base64
 import concurrent.futures
 import http.client
 import json
+import math
 import os
 import pathlib
 import re
@@ -409,6 +410,31 @@ class TestRanking:
         assert "relevant_spans" not in self.ask(server, relevant_spans={"mode": "disabled"}).works()["results"][0]
         for wrong in ({}, {"mode": "on"}, {"mode": "enabled", "threshold": 2}, {"mode": "enabled", "max_spans": 0}, 3):
             self.ask(server, relevant_spans=wrong).refused(422, "Validation", "relevant_spans" if wrong in ({}, 3, {"mode": "on"}) else "")
+
+    def test_relevant_spans_of_a_cut_document(self, server):
+        text = "he was the one. " + "Of the house and his. " * 30
+        spans = {"mode": "enabled", "threshold": 0}
+        cut = self.ask(server, documents=[text], relevant_spans=spans, truncate=True)
+        found = cut.works()["results"][0]["relevant_spans"]
+        assert int(cut.headers["x-truncated-tokens"]) > 50
+        end = max(span["end"] for span in found)
+        assert end < len(text) / 2
+        # A shorter document has only the part that is read of the long one.
+        assert self.ask(server, documents=[text[:end]], truncate=False, relevant_spans=spans).works()["results"][0]["relevant_spans"] == found
+        self.ask(server, documents=[text[: end + 8]], truncate=False).refused(422, "Validation", "documents")
+        assert max(span["end"] for span in self.ask(server, documents=[text], relevant_spans=spans).works()["results"][0]["relevant_spans"]) > end
+
+    def test_raw_scores(self, server):
+        expected = {row["index"]: row["score"] for row in server.post("/rerank", {"query": self.QUERY, "texts": self.TEXTS, "raw_scores": True}).works()}
+        spans = {"mode": "enabled", "threshold": 0}
+        for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
+            raw, usual = (self.ask(server, path, raw_scores=wanted, relevant_spans=spans).works()["results"] for wanted in (True, None))
+            assert {row["index"]: row["relevance_score"] for row in raw} == expected
+            for a, b in zip(raw, usual):
+                sigmoid = lambda x: 1 / (1 + math.exp(-x))
+                close([sigmoid(a["relevance_score"])] + [sigmoid(span["score"]) for span in a["relevant_spans"]],
+                      [b["relevance_score"]] + [span["score"] for span in b["relevant_spans"]])  # fmt: skip
+            self.ask(server, path, raw_scores=1).refused(422, "Validation", "raw_scores")
 
 
 class TestOllama:

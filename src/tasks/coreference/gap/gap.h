@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/frame/task.h"
+#include "tasks/engine_names.h"
 
 namespace longformer::tasks {
 
