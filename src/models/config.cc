@@ -362,6 +362,9 @@ EncoderConfig parse_config(const ConfigReader& original) {
     model.linformer = read_linformer(config, model.layers, model.max_tokens());
   }
   if (traits.read != nullptr) traits.read(config, model);
+  require(model.recipe.rotations.empty() || model.head_size() % 2 == 0,
+          "{}: {}: expected heads of an even size, whose pairs rotary positions turn, found {}",
+          config.name(), config.renamed("num_attention_heads"), model.head_size());
   if (traits.has_features) model.features = read_features(config, false);
   model.embedding_scale = scale_of(config, model);
   if (family.decoder) {

@@ -82,6 +82,8 @@ RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig
   if (config.scaling == RotaryScaling::none) return config;
   config.factor = above_zero(object, "factor", 1);
   if (config.scaling != RotaryScaling::yarn) return config;
+  require(config.theta > 1, "{}: rope_theta: expected a number above 1 with yarn, found {}",
+          object.name(), config.theta);
   config.trained_positions = object.integer("original_max_position_embeddings",
                                             otherwise.trained_positions, 1, kMaxPositions);
   config.beta_fast = above_zero(object, "beta_fast", 32);

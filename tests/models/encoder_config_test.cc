@@ -179,6 +179,9 @@ TEST(EncoderConfig, WindowsAndAnglesOfModernBert) {
   refused(R"("layer_types": ["full_attention"])", "layer_types: expected 4 names");
   refused(R"("layer_types": ["full_attention", "a", "a", "a"])", "layer_types: expected full");
   refused(R"("local_attention": -2)", "local_attention");
+  refused(R"("hidden_size": 36, "num_attention_heads": 12)", "num_attention_heads");
+  refused(R"("rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1}})",
+          "rope_theta");
   refused(R"("classifier_pooling": "max")", "classifier_pooling");
   refused(R"("rope_parameters": {"rope_theta": 5})", "rope_parameters");
   refused(R"("rope_parameters": {"full_attention": {"rope_type": "longrope"}})", "rope_type");

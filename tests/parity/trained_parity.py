@@ -110,7 +110,7 @@ def main():
     report = pipeline_parity.Report()
     chosen = random.Random(8)
     with tempfile.TemporaryDirectory() as made:
-        bases = {name: FIXTURES / f"tiny_{name}" for name in ("bert", "roberta", "distilbert", "electra")}
+        bases = {name: FIXTURES / f"tiny_{name}" for name in ("bert", "roberta", "distilbert", "electra", "modernbert")}
         bases["longformer"] = pathlib.Path(made) / "longformer"
         subprocess.run(
             [sys.argv[1], "convert", bases["bert"], bases["longformer"], "--max-positions", "64", "--window", "8"],
