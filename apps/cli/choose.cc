@@ -1,23 +1,17 @@
 // longformer choose: the best of several answers to a question.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
-#include "advice.h"
 #include "document_stream.h"
 #include "longformer/error.h"
 #include "longformer/report.h"
 #include "longformer/tasks.h"
 #include "option_flags.h"
-#include "output.h"
-#include "progress.h"
 #include "verbs.h"
-#include "waiting.h"
 
 namespace longformer::cli {
 
@@ -32,17 +26,26 @@ struct ChooseFlags {
   ChooseOptions options;
 };
 
-/// A question, and where it comes from.
-struct Asked {
-  Document document;
-  ChoiceQuestion question;
-};
+using Asked = DocumentPart<ChoiceQuestion>;
+
+/// The question of the command line is about one text, which may be empty.
+InputOptions inputs_of(const ChooseFlags& flags) {
+  if (flags.choices.empty()) return flags.inputs;
+  InputOptions context = {.encoding = flags.inputs.encoding};
+  if (flags.context_file.empty()) {
+    context.texts = {""};
+  } else {
+    context.files = {flags.context_file};
+  }
+  return context;
+}
 
 /// Reads the question of a JSON object; a fault becomes the document's error.
 Asked parsed(Document document, const std::string& text) {
-  Asked asked{std::move(document), {}};
+  Asked asked{std::move(document)};
   try {
-    asked.question = parse_choice_question(text);
+    asked.input = parse_choice_question(text);
+    asked.document.choices = asked.input.choices;
   } catch (const Error& error) {
     asked.document.error = error.what();
   }
@@ -53,10 +56,7 @@ Asked parsed(Document document, const std::string& text) {
 /// number of its record for a line.
 std::deque<Asked> parsed(Document document) {
   std::deque<Asked> all;
-  if (!document.error.empty()) {
-    all.push_back({std::move(document), {}});
-    return all;
-  }
+  if (document.text.empty()) return all;
   const std::string text = standard_json(std::exchange(document.text, {}));
   const auto value = nlohmann::json::parse(text, nullptr, false);
   const auto add = [&](const nlohmann::json& object, const std::string& json) {
@@ -83,125 +83,55 @@ class ChooseRun {
   ChooseRun(const ChooseFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        chooser_(Chooser::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {
-    if (flags.choices.empty()) inputs_.emplace(flags.inputs, messages);
-  }
+        chooser_(Chooser::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
+        documents_(inputs_of(flags), flags.model.json, messages) {}
 
   void run() {
-    const ChooseOptions& options = flags_.options;
-    if (!inputs_) {
-      answer_one(options);
-      return;
-    }
-    ProgressLine progress(messages_, inputs_->total_documents(), inputs_->total_bytes());
-    progress_ = &progress;
-    chooser_.choose([this] { return next_question(); },
-                    [this](const ChoiceOutcome& outcome) { take(outcome); }, options);
-    while (const auto unread = waiting_.pop()) {
-      fail(unread->item.document, unread->item.document.error);
-    }
+    documents_.stream_parts<ChoiceQuestion, ChoiceOutcome>(
+        [this](Document document) { return questions_of(std::move(document)); },
+        [this](const Chooser::Source& next, const Chooser::Sink& sink) {
+          chooser_.choose(next, sink, flags_.options);
+        },
+        [this](const Document& document, const ChoiceOutcome& outcome) {
+          say(document, outcome.answer);
+          return outcome.answer.tokens;
+        });
   }
 
  private:
-  /// The question of the command line.
-  void answer_one(const ChooseOptions& options) {
-    Asked asked;
-    asked.document.file = "--choice";
-    asked.question.question = flags_.question;
-    asked.question.choices = flags_.choices;
-    if (!flags_.context_file.empty()) {
-      Document context;
-      InputOptions file = {.files = {flags_.context_file}};
-      file.encoding = flags_.inputs.encoding;
-      Inputs(file, messages_).next(context);
-      if (!context.error.empty()) throw Error(flags_.context_file + ": " + context.error);
-      asked.document.file = flags_.context_file;
-      asked.question.context = context.text;
+  std::deque<Asked> questions_of(Document document) const {
+    if (flags_.choices.empty()) return parsed(std::move(document));
+    Asked asked{std::move(document)};
+    asked.input.context = std::exchange(asked.document.text, {});
+    asked.input.question = flags_.question;
+    asked.input.choices = asked.document.choices = flags_.choices;
+    if (flags_.context_file.empty()) {
+      asked.document.file = "--choice";
+      asked.document.line = 0;
     }
-    answer(asked, options);
+    return {asked};
   }
 
-  void answer(const Asked& asked, const ChooseOptions& options) {
-    bool given = false;
-    chooser_.choose(
-        [&]() -> std::optional<ChoiceQuestion> {
-          if (std::exchange(given, true)) return std::nullopt;
-          return asked.question;
-        },
-        [&](const ChoiceOutcome& outcome) { report(asked, outcome); }, options);
-  }
-
-  /// The next question that can be read; called on the thread of the tokenizer.
-  std::optional<ChoiceQuestion> next_question() {
-    while (true) {
-      if (read_.empty()) {
-        Document document;
-        if (!inputs_->next(document)) return std::nullopt;
-        if (document.error.empty() && document.text.empty()) continue;
-        read_ = parsed(std::move(document));
-        continue;
-      }
-      Asked asked = std::move(read_.front());
-      read_.pop_front();
-      const std::int64_t bytes = asked.document.bytes;
-      const bool readable = asked.document.error.empty();
-      ChoiceQuestion question = asked.question;
-      asked.question.context.clear();
-      asked.question.supports.clear();
-      waiting_.push(std::move(asked), bytes);
-      if (readable) return question;
-    }
-  }
-
-  void take(const ChoiceOutcome& outcome) {
-    while (const auto next = waiting_.pop()) {
-      const auto& [asked, bytes] = *next;
-      const ProgressCallback progress = progress_->unit(1, bytes);
-      if (!asked.document.error.empty()) {
-        fail(asked.document, asked.document.error);
-        continue;
-      }
-      report(asked, outcome);
-      const std::int64_t tokens = outcome.answer.tokens;
-      if (progress) progress({1, 1, tokens, tokens});
-      return;
-    }
-  }
-
-  void report(const Asked& asked, const ChoiceOutcome& outcome) {
-    if (!outcome.error.empty())
-      return fail(asked.document, advised(outcome.error, outcome.remedies));
-    const ChoiceAnswer& answer = outcome.answer;
-    const std::string& text = asked.question.choices[static_cast<std::size_t>(answer.best)];
+  void say(const Document& document, const ChoiceAnswer& answer) {
+    const std::string& text = document.choices[static_cast<std::size_t>(answer.best)];
     if (answer.truncated > 0) {
-      messages_.note(fmt::format("{}: {} tokens, kept {}", asked.document.label(), answer.tokens,
+      messages_.note(fmt::format("{}: {} tokens, kept {}", document.label(), answer.tokens,
                                  answer.tokens - answer.truncated));
     }
     if (flags_.model.json) {
-      JsonLine json = asked.document.json();
-      output_.write(json.add_members(to_json(answer, asked.question.choices)).line());
+      JsonLine json = document.json();
+      documents_.output().write(json.add_members(to_json(answer, document.choices)).line());
     } else {
       const float probability = answer.probabilities[static_cast<std::size_t>(answer.best)];
-      output_.write(
-          fmt::format("{}\t{}\t{:.4f}\n", asked.document.field(), on_one_line(text), probability));
+      documents_.output().write(
+          fmt::format("{}\t{}\t{:.4f}\n", document.field(), on_one_line(text), probability));
     }
-    output_.flush();
-  }
-
-  void fail(const Document& document, const std::string& reason) {
-    messages_.error(document.label() + ": " + reason);
-    if (flags_.model.json) output_.write(document.json().add("error", reason).line());
   }
 
   const ChooseFlags& flags_;
   Messages& messages_;
   Chooser chooser_;
-  std::optional<Inputs> inputs_;
-  ProgressLine* progress_ = nullptr;
-  /// Questions of a line that are not yet asked.
-  std::deque<Asked> read_;
-  Waiting<Asked> waiting_;
-  Output output_;
+  DocumentStream documents_;
 };
 
 void check(const ChooseFlags& flags) {

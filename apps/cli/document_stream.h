@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -37,6 +38,23 @@ struct TextUnit {
 struct WorkedDocument {
   std::int64_t tokens = 0;
   std::string error = {};
+};
+
+/// The tokens that `work` returns; an Error is the fault of the document that is worked on.
+template <typename Work>
+WorkedDocument worked(const Work& work) {
+  try {
+    return {.tokens = work()};
+  } catch (const Error& error) {
+    return {.error = advised(error)};
+  }
+}
+
+/// A part of what was read, such as one question of a list, which counts as a document.
+template <typename Input>
+struct DocumentPart {
+  Document document;
+  Input input = {};
 };
 
 /// Pairs what was read with its results, and reports documents that cannot be read. Results and
@@ -87,6 +105,16 @@ class DocumentStream {
     finish();
   }
 
+  /// A stream of the parts into which `split` takes a document that can be read. A part that cannot
+  /// be read has the reason in its document.
+  template <typename Input, typename Outcome, typename Split, typename Call, typename Say>
+  void stream_parts(const Split& split, const Call& call, const Say& say) {
+    std::deque<DocumentPart<Input>> parts;
+    call([this, &parts, &split] { return next_part(parts, split); },
+         [this, &say](const Outcome& outcome) { done(tell(take(), outcome, say)); });
+    finish();
+  }
+
   /// A stream for a call that takes a unit of texts at once and returns their outcomes. Units come
   /// from `next_unit`, an empty one at the end; `flush` hands over what was written of one.
   template <typename NextUnit, typename Call, typename Say, typename Flush>
@@ -102,9 +130,10 @@ class DocumentStream {
     finish();
   }
 
-  /// A stream for work on one document at a time, with its text.
+  /// A stream for work on one document at a time, with its text. Quick work need not hand over what
+  /// was written of each document.
   template <typename Work>
-  void one_by_one(const Work& work) {
+  void one_by_one(const Work& work, bool flushes = true) {
     Document document;
     while (inputs_.next(document)) {
       report_ = progress_.unit(1, document.bytes);
@@ -115,7 +144,7 @@ class DocumentStream {
       } else if (report_) {
         report_({1, 1, found.tokens, found.tokens});
       }
-      output_.flush();
+      if (flushes) output_.flush();
     }
   }
   /// Progress of the document that is worked on alone.
@@ -130,6 +159,27 @@ class DocumentStream {
     if (outcome.error.empty()) return say(document, outcome);
     fail(document, advised(outcome.error, outcome.remedies, split_));
     return 0;
+  }
+  template <typename Input, typename Split>
+  std::optional<Input> next_part(std::deque<DocumentPart<Input>>& parts, const Split& split) {
+    while (true) {
+      if (parts.empty()) {
+        Document document;
+        if (!inputs_.next(document)) return std::nullopt;
+        if (document.error.empty()) {
+          parts = split(std::move(document));
+        } else {
+          parts.push_back({std::move(document)});
+        }
+        continue;
+      }
+      DocumentPart<Input> part = std::move(parts.front());
+      parts.pop_front();
+      const std::int64_t bytes = part.document.bytes;
+      const bool is_readable = part.document.error.empty();
+      waiting_.push(std::move(part.document), bytes);
+      if (is_readable) return std::move(part.input);
+    }
   }
   TextUnit begin_unit(std::vector<Document> all, std::size_t first);
   /// Reports documents of the unit that cannot be read and stand behind its last outcome.

@@ -30,6 +30,8 @@ struct Document {
   std::int64_t bytes = 0;
   /// Question about the text; empty unless InputOptions::question_field is given.
   std::string question;
+  /// Answers to choose from; only in the verb `choose`.
+  std::vector<std::string> choices = {};
   /// The member "title" of a line of JSON where it is a string.
   std::string title = {};
   /// The member "id" of a line of JSON as it stands there; empty when there is none.

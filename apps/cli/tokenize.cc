@@ -6,11 +6,10 @@
 #include <memory>
 #include <utility>
 
-#include "advice.h"
+#include "document_stream.h"
 #include "longformer/error.h"
 #include "longformer/text.h"
 #include "output.h"
-#include "progress.h"
 #include "read_ahead.h"
 #include "verbs.h"
 
@@ -111,33 +110,23 @@ class TokenizeRun {
  public:
   TokenizeRun(const TokenizeFlags& flags, Messages& messages)
       : flags_(flags),
-        messages_(messages),
-        tokenizer_(Tokenizer::load(flags.model.token_model_folder())) {}
+        tokenizer_(Tokenizer::load(flags.model.token_model_folder())),
+        documents_(flags.inputs, flags.model.json, messages) {
+    // Statistics are one line for all documents.
+    if (flags.stats) documents_.write_failures([](const Document&, const std::string&) {});
+  }
 
   void run() {
-    Inputs inputs(flags_.inputs, messages_);
-    ProgressLine progress(messages_, inputs.total_documents(), inputs.total_bytes());
-    const bool is_slow = comes_in_slowly(flags_.inputs);
-    Document document;
-    while (inputs.next(document)) {
-      const auto bytes = document.bytes;
-      const ProgressCallback report = progress.unit(1, bytes);
-      try {
-        if (!document.error.empty()) throw Error(document.error);
-        const std::int64_t tokens = one(document);
-        if (report) report({1, 1, tokens, tokens});
-      } catch (const Error& error) {
-        fail(document, advised(error));
-      }
-      if (is_slow) output_.flush();
-    }
+    documents_.one_by_one(
+        [this](const Document& document) { return worked([&] { return one(document); }); },
+        comes_in_slowly(flags_.inputs));
     if (flags_.stats) print_stats(flags_, std::move(lengths_));
   }
 
  private:
   std::int64_t one(const Document& document) {
     if (flags_.decode) {
-      output_.write(decoded_line(flags_, tokenizer_, document));
+      documents_.output().write(decoded_line(flags_, tokenizer_, document));
       return 0;
     }
     const EncodeOptions options = flags_.encode_options();
@@ -148,22 +137,14 @@ class TokenizeRun {
     if (flags_.stats) {
       lengths_.push_back(tokens);
     } else {
-      output_.write(encoding_line(flags_, tokenizer_, document, encoding));
+      documents_.output().write(encoding_line(flags_, tokenizer_, document, encoding));
     }
     return tokens;
   }
 
-  void fail(const Document& document, const std::string& reason) {
-    messages_.error(document.label() + ": " + reason);
-    if (flags_.model.json && !flags_.stats) {
-      output_.write(document.json().add("error", reason).line());
-    }
-  }
-
   const TokenizeFlags& flags_;
-  Messages& messages_;
   Tokenizer tokenizer_;
-  Output output_;
+  DocumentStream documents_;
   std::vector<std::int64_t> lengths_;
 };
 

@@ -1,21 +1,11 @@
 #include "usage.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
-#include <utility>
 
 #include "advice.h"
 
 namespace longformer::cli {
 namespace {
-
-/// Options of the library whose flags have other names.
-constexpr std::array kOtherNames = std::to_array<std::pair<std::string_view, std::string_view>>(
-    {{"windows", "--window"},
-     {"max_source_tokens", "--max-source-length"},
-     {"masking.row_tokens", "--max-seq-length"},
-     {"step", "--step-characters"}});
 
 /// An option by the name that the command line has for it.
 std::string as_typed(const CLI::Option& option, const std::vector<std::string>& typed) {
@@ -49,9 +39,6 @@ std::string normalized(std::string argument) {
 }
 
 std::string flag_of(const std::string& option) {
-  for (const auto& [path, flag] : kOtherNames) {
-    if (option == path) return std::string(flag);
-  }
   const std::string name = option.substr(option.rfind('.') + 1);
   return name.size() == 1 ? "-" + name : normalized("--" + name);
 }

@@ -49,8 +49,9 @@ struct ErrorParts {
   std::string subject = {};
   /// The message without the subject.
   std::string reason;
-  /// The option that is wrong, by its path in the structs of the library: "stride",
-  /// "training.warmup_steps", "data.format". Empty: the error is about no option.
+  /// The option that is wrong: its name among the OptionFields of its struct, behind the path of
+  /// the struct: "stride", "training.warmup_steps", "data.format". Empty: the error is about no
+  /// option.
   std::string option = {};
   /// The key that is wrong in a configuration, whose file is the subject.
   std::string key = {};

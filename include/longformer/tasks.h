@@ -427,6 +427,8 @@ struct Evidence {
   std::int64_t paragraph = 0, sentence = 0;
   /// The sigmoid of the logit is the probability.
   float logit = 0;
+
+  float probability() const;
 };
 
 /// Outcome of one question: its answer, or the reason why it cannot be asked.
@@ -455,6 +457,33 @@ struct MultiHopOutcome {
   /// Remedies; see Error.
   std::vector<Remedy> remedies = {};
 };
+
+/// How the paragraphs of a question are shown.
+struct MultiHopForm {
+  /// [paragraphs] JSON objects whose members name them; empty: their titles do.
+  std::vector<std::string> names = {};
+  /// The text of a paragraph is its sentences as they are, as paragraph_of() cuts them; else a
+  /// blank separates two sentences that have none between them.
+  bool is_joined = false;
+};
+
+/// Place in the text of a paragraph, and what stands there.
+struct ParagraphPart {
+  CharacterSpan span;
+  std::string text;
+};
+ParagraphPart part_of(const MultiHopQuestion& question, const ParagraphSpan& span,
+                      const MultiHopForm& form = {});
+
+/// A supporting sentence without the white space around it.
+ParagraphSpan span_of(const MultiHopQuestion& question, const Evidence& evidence);
+
+/// {"tokens", "truncated", "segments", "answer", "type", "score", "logit", "span": {"title",
+/// "paragraph", "sentence", "begin", "end", "text"}, "evidence": [{as a span, "score", "logit"},
+/// …], "paragraphs": [{"title", "logit"}, …]}, with null where there is no span, for the sentence
+/// of a title, and for the logit of a paragraph that was not read.
+std::string to_json(const MultiHopOutcome& result, const MultiHopQuestion& question,
+                    const MultiHopForm& form = {});
 
 /// A model for multi-hop question answering with its tokenizer.
 class MultiHopAnswerer {

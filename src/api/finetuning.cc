@@ -105,8 +105,8 @@ struct Beginning {
   Index max_tokens(const models::EncoderConfig& config, const FinetuneOptions& options) const {
     const Index most = task.longest_document(config);
     require(options.max_source_tokens >= 0 && options.max_source_tokens <= most,
-            OptionName("max_source_tokens", "max_source_length"),
-            "expected at most the model's {} tokens, found {}", most, options.max_source_tokens);
+            OptionName("max_source_length"), "expected at most the model's {} tokens, found {}",
+            most, options.max_source_tokens);
     if (options.max_source_tokens > 0) return options.max_source_tokens;
     return modules ? std::min(most, modules->max_length.value_or(most)) : most;
   }
@@ -195,7 +195,7 @@ training::PhaseCost cost_of(const TrainedModel& model, const engine::Task& task,
 void check_options(const FinetuneOptions& options, const engine::DataSet& data) {
   const TrainingOptions& training = options.training;
   require(training.eval_strategy == "no" || !options.validation_path.empty(),
-          OptionName("validation_path", "validation_file"),
+          OptionName("validation_file"),
           "expected examples to evaluate on, as eval_strategy is {}, found none",
           training.eval_strategy);
   require(options.head_learning_rate >= 0 && std::isfinite(options.head_learning_rate),

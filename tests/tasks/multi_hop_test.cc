@@ -10,6 +10,7 @@
 
 #include "error_testing.h"
 #include "fixtures.h"
+#include "longformer/tasks.h"
 #include "temporary_folder.h"
 
 namespace longformer::tasks::multi_hop_test {
@@ -523,6 +524,37 @@ TEST(MultiHopDecoding, ParagraphsAreSelectedForASecondStage) {
   EXPECT_EQ(selected_paragraphs({kUnreadLogit, kUnreadLogit, 1}, {}), (Places{0, 2}));
   EXPECT_EQ(selected_paragraphs({-9}, {}), Places{0});
   EXPECT_TRUE(selected_paragraphs({}, {}).empty());
+}
+
+// Results as JSON.
+
+TEST(MultiHopJson, PlacesAreThoseInTheTextOfTheParagraph) {
+  const MultiHopQuestion question = {.question = "who",
+                                     .paragraphs = {{"Aé", {" He was.", "Then", "", "no. "}}}};
+  MultiHopOutcome outcome;
+  outcome.answer = "en";
+  outcome.type = "span";
+  outcome.score = 0.5f;
+  outcome.logit = 2;
+  outcome.span = ParagraphSpan{0, 1, {2, 4}};
+  outcome.evidence = {{0, 3, 0}};
+  outcome.paragraph_logits = {kUnreadLogit};
+  // A blank stands between "was." and "Then", and none before the empty sentence.
+  EXPECT_EQ(to_json(outcome, question),
+            R"({"tokens":0,"truncated":0,"segments":0,"answer":"en","type":"span","score":0.5,)"
+            R"("logit":2,"span":{"title":"Aé","paragraph":0,"sentence":1,"begin":11,"end":13,)"
+            R"("text":"en"},"evidence":[{"title":"Aé","paragraph":0,"sentence":3,"begin":14,)"
+            R"("end":17,"text":"no.","score":0.5,"logit":0}],)"
+            R"("paragraphs":[{"title":"Aé","logit":null}]})");
+  const MultiHopForm form = {.names = {R"({"file":"x"})"}, .is_joined = true};
+  EXPECT_EQ(part_of(question, *outcome.span, form).span, (CharacterSpan{10, 12}));
+  EXPECT_EQ(part_of(question, {0, -1, {1, 2}}, form).text, "é");
+  outcome.span.reset();
+  outcome.evidence.clear();
+  const std::string json = to_json(outcome, question, form);
+  EXPECT_NE(json.find(R"("span":null,"evidence":[],"paragraphs":[{"file":"x","logit":null}])"),
+            std::string::npos)
+      << json;
 }
 
 }  // namespace

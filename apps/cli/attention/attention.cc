@@ -6,9 +6,9 @@
 #include <memory>
 #include <optional>
 
-#include "advice.h"
 #include "attention/reports.h"
 #include "attention/sources.h"
+#include "document_stream.h"
 #include "encode_whole.h"
 #include "longformer/error.h"
 #include "longformer/generation.h"
@@ -16,7 +16,6 @@
 #include "longformer/text.h"
 #include "option_flags.h"
 #include "output.h"
-#include "progress.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -113,6 +112,13 @@ struct AttentionFlags {
   }
 };
 
+/// Documents that fail are objects of the result.
+void write_failures(DocumentStream& documents, Output& output) {
+  documents.write_failures([&output](const Document& document, const std::string& reason) {
+    output.write_object(document.json().add("error", reason).object());
+  });
+}
+
 class AttentionRun {
  public:
   AttentionRun(const AttentionFlags& flags, Messages& messages)
@@ -120,7 +126,7 @@ class AttentionRun {
         messages_(messages),
         report_options_(flags.report_options()),
         folder_(flags.model.token_model_folder()),
-        inputs_(flags.inputs, messages),
+        documents_(flags.inputs, false, messages),
         tokenizer_(Tokenizer::load(tokenizer_folder(folder_, flags.model.adapter))),
         model_(Model::load(folder_, flags.model.load_options(messages))) {
     layers_ = chosen(flags_.choice(flags_.layer), model_.info().layers, "layer");
@@ -149,30 +155,20 @@ class AttentionRun {
 
   /// Whether there is a result.
   bool write(Output& output) {
+    if (report_options_.format == AttentionFormat::json) write_failures(documents_, output);
     const auto report = attention_report(report_options_, output);
-    ProgressLine progress(messages_, inputs_.total_documents(), inputs_.total_bytes());
     bool any = many_documents();
-    bool first = true;
-    Document document;
-    while (inputs_.next(document)) {
-      const ProgressCallback shown = progress.unit(1, document.bytes);
-      try {
-        if (!document.error.empty()) throw Error(document.error);
-        if (!std::exchange(first, false) && !many_documents()) {
+    documents_.one_by_one([&](const Document& document) {
+      return worked([&] {
+        if (has_begun_ && !many_documents()) {
           throw Error("expected one document for a page or arrays, found another");
         }
         const std::int64_t tokens = show(document, *report);
         any = true;
         if (many_documents()) output.flush();
-        if (shown) shown({1, 1, tokens, tokens});
-      } catch (const Error& error) {
-        messages_.error(document.label() + ": " + advised(error));
-        if (report_options_.format == AttentionFormat::json) {
-          output.write_object(document.json().add("error", advised(error)).object());
-        }
-        if (!many_documents()) break;
-      }
-    }
+        return tokens;
+      });
+    });
     return any;
   }
 
@@ -204,6 +200,7 @@ class AttentionRun {
     input.ids = encoding.ids;
     input.token_type_ids = encoding.type_ids;
     input.global_attention_mask = global_mask;
+    has_begun_ = true;
     report.begin(shown);
     attention_maps(model_, input, flags_.choice(flags_.layer), flags_.choice(flags_.head),
                    [&report](const AttentionMap& map) { report.add(map); });
@@ -215,10 +212,11 @@ class AttentionRun {
   Messages& messages_;
   ReportOptions report_options_;
   std::string folder_;
-  Inputs inputs_;
+  DocumentStream documents_;
   Tokenizer tokenizer_;
   Model model_;
   std::vector<std::optional<std::int64_t>> layers_, heads_;
+  bool has_begun_ = false;
 };
 
 /// Attention of a text to its document.
@@ -226,9 +224,8 @@ class SourcesRun {
  public:
   SourcesRun(const AttentionFlags& flags, Messages& messages)
       : flags_(flags),
-        messages_(messages),
         report_options_(flags.report_options()),
-        inputs_(flags.inputs, messages),
+        documents_(flags.inputs, false, messages),
         generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))) {
     options_.truncate = flags.truncate;
     for (const auto& [choice, numbers] : {std::pair{flags.choice(flags.layer), &options_.layers},
@@ -243,11 +240,10 @@ class SourcesRun {
   void run() {
     std::optional<Output> chosen;
     Output& output = flags_.output.empty() ? chosen.emplace() : chosen.emplace(flags_.output);
-    Document document;
+    if (report_options_.format == AttentionFormat::json) write_failures(documents_, output);
     bool any = false;
-    while (inputs_.next(document)) {
-      try {
-        if (!document.error.empty()) throw Error(document.error);
+    documents_.one_by_one([&](const Document& document) {
+      return worked([&]() -> std::int64_t {
         if (any && report_options_.format == AttentionFormat::html) {
           throw Error("expected one document for a page, found another");
         }
@@ -259,13 +255,9 @@ class SourcesRun {
                       report_options_);
         any = true;
         output.flush();
-      } catch (const Error& error) {
-        messages_.error(document.label() + ": " + advised(error));
-        if (report_options_.format == AttentionFormat::json) {
-          output.write_object(document.json().add("error", advised(error)).object());
-        }
-      }
-    }
+        return 0;
+      });
+    });
     if (any || report_options_.format == AttentionFormat::json) output.finish();
   }
 
@@ -280,9 +272,8 @@ class SourcesRun {
   }
 
   const AttentionFlags& flags_;
-  Messages& messages_;
   ReportOptions report_options_;
-  Inputs inputs_;
+  DocumentStream documents_;
   TextGenerator generator_;
   SourceAttentionOptions options_;
 };

@@ -154,9 +154,9 @@ void check_options(const ConvertOptions& options) {
   require(positions >= 1 && positions <= kMaxTarget, OptionName("max_positions", "max positions"),
           "expected a number from 1 to {}, found {}", kMaxTarget, positions);
   for (const Index window : options.windows) {
-    require(
-        window >= 2 && window % 2 == 0 && window <= 2 * kMaxTarget, OptionName("windows", "window"),
-        "expected even numbers from 2 to {} (half on each side), found {}", 2 * kMaxTarget, window);
+    require(window >= 2 && window % 2 == 0 && window <= 2 * kMaxTarget, OptionName("window"),
+            "expected even numbers from 2 to {} (half on each side), found {}", 2 * kMaxTarget,
+            window);
   }
   const bool is_known = options.target == "longformer" || options.target == "linformer" ||
                         options.target == "performer" || makes_language_model(options);
@@ -217,7 +217,7 @@ Conversion read_source(const std::string& source, const std::string& target,
   const Index positions = keeps_length ? conversion.config.max_tokens() : usual;
   const std::size_t windows = options.windows.size();
   require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
-          OptionName("windows", "window"), "expected one number, or {} for the {} layers, found {}",
+          OptionName("window"), "expected one number, or {} for the {} layers, found {}",
           conversion.config.layers, conversion.config.layers, windows);
   conversion.plan = {.max_positions = options.max_positions.value_or(positions),
                      .dtype = dtype_of(options.dtype)};

@@ -83,7 +83,7 @@ bool is_of_head(const std::string& name) {
 Json reattended_config(const std::string& folder, const Json& source, const EncoderConfig& config,
                        const ConvertOptions& options, Index max_tokens) {
   const std::string base = base_of(folder, config);
-  require(options.windows.empty(), OptionName("windows", "window"),
+  require(options.windows.empty(), OptionName("window"),
           "expected none for a {}, which has no windows, found {}", options.target,
           options.windows.size());
   Json json = source;

@@ -37,12 +37,10 @@ models::LanguageModelConfig config_of(const LanguageModelTraining& options) {
           options.config_file.empty() ? "neither" : "both");
   models::LanguageModelConfig config = models::read_language_model(
       options.config_file.empty() ? options.model_folder + "/config.json" : options.config_file);
-  require(config.reads_tokens || options.tokenizer_folder.empty(),
-          OptionName("tokenizer_folder", "tokenizer"),
+  require(config.reads_tokens || options.tokenizer_folder.empty(), OptionName("tokenizer"),
           "expected the vocabulary tokenizer in {}, found {}", options.config_file,
           config.vocabulary());
-  require(!options.config_file.empty() || options.tokenizer_folder.empty(),
-          OptionName("tokenizer_folder", "tokenizer"),
+  require(!options.config_file.empty() || options.tokenizer_folder.empty(), OptionName("tokenizer"),
           "expected none for a model that has one, found {}", options.tokenizer_folder);
   if (config.reads_tokens && config.vocab_size == 0) {
     config.vocab_size = Tokenizer::load(symbols_folder(options)).vocabulary_size();

@@ -33,8 +33,7 @@ Index ScoredText::count() const {
 TextScore score_windows(const models::LanguageModel& model, const ops::Context& context,
                         const ScoredText& scored, const LanguageModelEvaluation& options,
                         const ScoreCallback& callback) {
-  require(options.step >= 1 && options.step <= options.window,
-          OptionName("step", "step_characters"),
+  require(options.step >= 1 && options.step <= options.window, OptionName("step_characters"),
           "expected a step from 1 to the window of {}, found {}", options.window, options.step);
   const Index count = scored.count();
   TextScore total;

@@ -350,8 +350,8 @@ std::unique_ptr<DataSet> masked_text(std::vector<std::string> files, const DataO
 Index masked_row_tokens(const models::EncoderConfig& config, const MaskingOptions& masking) {
   const Index most = config.max_tokens();
   require(masking.row_tokens >= 0 && masking.row_tokens <= most,
-          OptionName("masking.row_tokens", "max_seq_length"),
-          "expected at most {} tokens, found {}", most, masking.row_tokens);
+          OptionName("masking.max_seq_length"), "expected at most {} tokens, found {}", most,
+          masking.row_tokens);
   return masking.row_tokens > 0 ? masking.row_tokens : most;
 }
 

@@ -36,7 +36,7 @@ DocumentPacker::DocumentPacker(const Tokenizer& tokenizer, PackingRules rules)
   suffix_ = std::move(around.suffix);
   require(!suffix_.empty(), "tokenizer: expected a separator behind a text, found none");
   const auto special = static_cast<Index>(prefix_.size() + suffix_.size());
-  require(rules.tokens > special, OptionName("masking.row_tokens", "max_seq_length"),
+  require(rules.tokens > special, OptionName("masking.max_seq_length"),
           "expected at least {} tokens, found {}", special + 1, rules.tokens);
   capacity_ = static_cast<std::size_t>(rules.tokens - special);
 }

@@ -201,8 +201,7 @@ class Writer {
         state_(implementation.decoder().begin(implementation.own.dtype)) {
     require(request.max_source_tokens >= 0 &&
                 max_source_tokens_ <= implementation.own.config.max_tokens(),
-            OptionName("max_source_tokens", "max_source_length"),
-            "expected at most the model's {} tokens, found {}",
+            OptionName("max_source_length"), "expected at most the model's {} tokens, found {}",
             implementation.own.config.max_tokens(), request.max_source_tokens);
     for (const std::int32_t id : prompt_) {
       require(id >= 0 && id < own_.own.config.vocab_size, OptionName("prompt"),

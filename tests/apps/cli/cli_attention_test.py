@@ -318,5 +318,13 @@ class TestRefused:
         run("attention", BERT, tmp_path / "absent", "-o", file).fails(1, "absent")
         assert not file.exists() and not (tmp_path / (name + ".part")).exists()
 
+    @pytest.mark.parametrize("name", ["x.html", "x.npz"])
+    def test_a_document_that_cannot_be_read_is_left_out(self, name, tmp_path):
+        alone, beside = tmp_path / name, tmp_path / ("beside-" + name)
+        (tmp_path / "a.txt").write_text("a b")
+        run("attention", BERT, tmp_path / "a.txt", "-o", alone).works()
+        run("attention", BERT, tmp_path / "absent", tmp_path / "a.txt", "-o", beside).fails(1, "absent")
+        assert beside.read_bytes() == alone.read_bytes()
+
     def test_no_room(self):
         run("attention", BERT, *FLAGS, "-o", "/dev/full").fails(1, "/dev/full")

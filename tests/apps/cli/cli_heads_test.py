@@ -203,6 +203,11 @@ class TestChoose:
         out = run("choose", CHOOSER, "--question", "it was", "--choice", "his").works().out
         assert out == "--choice\this\t1.0000\n"
 
+    def test_a_context_that_cannot_be_read(self, tmp_path):
+        result = run("choose", CHOOSER, "--json", "--context-file", tmp_path / "absent", "--choice", "a")
+        assert result.code == 1 and "absent" in result.err
+        assert list(result.json[0]) == ["file", "line", "error"]
+
     def test_bad_lines_keep_the_others(self):
         lines = [self.QUESTION, {"question": "q"}, {"question": "q", "choices": [1]}, {"choices": ["a"]},
                  {"question": 1, "choices": ["a"]}, {"question": "q", "choices": []}, self.QUESTION]

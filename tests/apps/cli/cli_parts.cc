@@ -43,7 +43,7 @@ TEST(Usage, TheFieldOfAnErrorNamesTheFlagWhateverItsWords) {
   EXPECT_EQ(usage_of(about_option("training.warmup_steps"), Typed({"--warmup_steps=3"})),
             "--warmup_steps: any words");
   EXPECT_EQ(usage_of(about_option("n"), Typed({"-n", "3"})), "-n: any words");
-  EXPECT_EQ(usage_of(about_option("masking.row_tokens"), Typed({"--max-seq-length", "3"})),
+  EXPECT_EQ(usage_of(about_option("masking.max_seq_length"), Typed({"--max-seq-length", "3"})),
             "--max-seq-length: any words");
 }
 
