@@ -4,6 +4,7 @@
 // Reruns: tsan isa
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -141,7 +142,10 @@ TEST_P(Fixtures, Bf16StaysNear) {
   for (const Golden& golden : goldens(GetParam())) {
     const DocumentInput input = golden.input();
     const auto out = model.forward({&input, 1})[0];
-    EXPECT_TRUE(difference(out.last_hidden_state, golden.last_hidden_state, golden.mask) <= 0.1);
+    // Numbers of random models that normalise first reach 12.
+    const auto [least, most] = std::ranges::minmax(golden.last_hidden_state);
+    const double tolerance = std::max(0.1, 0.04 * static_cast<double>(std::max(-least, most)));
+    EXPECT_LE(difference(out.last_hidden_state, golden.last_hidden_state, golden.mask), tolerance);
   }
 }
 
