@@ -163,14 +163,11 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   }
   if (config.linformer) info.attention = models::description_of(*config.linformer);
   if (config.features) info.attention = models::description_of(*config.features);
-  if (info.windows.empty()) {
+  if (info.windows.empty() || std::ranges::count(info.windows, 0) > 0) {
     info.receptive_field = config.max_tokens();
     return;
   }
-  const bool sees_all = std::ranges::count(info.windows, 0) > 0;
-  if (sees_all) info.receptive_field = config.max_tokens();
   for (const auto& heads : config.patterns) {
-    if (sees_all) break;
     Index farthest = 0;
     for (const auto& head : heads) farthest = std::max(farthest, head.reach_left * head.dilation);
     info.receptive_field += farthest;

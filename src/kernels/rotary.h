@@ -13,7 +13,7 @@ namespace longformer::kernels {
 void fill_rotations(std::span<const float> frequencies, float scale, Index first, Index rows,
                     Tensor& table);
 
-/// Which way the pairs (t, t + d/2) of a row turn.
+/// Direction in which the pairs (t, t + d/2) of a row turn.
 enum class Turn { forward, back };
 
 /// The rows first … first + rows − 1 of one head: y of x, [n, d] fp32 or bf16, by the rows

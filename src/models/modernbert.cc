@@ -108,11 +108,10 @@ void read_modernbert(const ConfigReader& config, EncoderConfig& model) {
                 .pools_mean = config.choice("classifier_pooling", kPooling, "cls") == 1,
                 .decoder_bias = config.boolean("decoder_bias", true)};
   // Keys that change nothing here: of the tokenizer, of other ways to compute, of initial values.
-  for (const char* key :
-       {"layer_norm_eps", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id",
-        "position_embedding_type", "repad_logits_with_grad", "reference_compile",
-        "deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index",
-        "initializer_cutoff_factor", "global_attn_every_n_layers"}) {
+  for (const char* key : {"layer_norm_eps", "bos_token_id", "eos_token_id", "sep_token_id",
+                          "cls_token_id", "position_embedding_type", "repad_logits_with_grad",
+                          "reference_compile", "deterministic_flash_attn", "sparse_prediction",
+                          "sparse_pred_ignore_index", "initializer_cutoff_factor"}) {
     config.note_asked(key);
   }
 }

@@ -141,8 +141,8 @@ std::shared_ptr<const ops::Rotation> Rotary::of(std::span<const Index> starts,
     lengths.push_back(*std::ranges::max_element(documents.back()) + 1);
     if (!has_own(lengths.back())) common = std::max(common, lengths.back());
   }
-  // Documents with angles of their own have rows of their own behind the common ones.
-  std::vector<ops::RotationPart> parts = {{rotary_frequencies(config_, head_size_, 0), common}};
+  // Rows of documents with angles of their own, which come behind the common ones.
+  std::vector<ops::RotationPart> parts;
   Index next = common;
   for (std::size_t i = 0; i < documents.size(); ++i) {
     Index first = 0;
@@ -152,8 +152,12 @@ std::shared_ptr<const ops::Rotation> Rotary::of(std::span<const Index> starts,
     }
     for (const std::int32_t position : documents[i]) rotation->places.push_back(first + position);
   }
-  rotation->table = parts.size() == 1 ? common_rows(common)
-                                      : ops::rotation_table(parts, config_.attention_factor);
+  if (parts.empty()) {
+    rotation->table = common_rows(common);
+    return rotation;
+  }
+  parts.insert(parts.begin(), {rotary_frequencies(config_, head_size_, 0), common});
+  rotation->table = ops::rotation_table(parts, config_.attention_factor);
   return rotation;
 }
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "core/threads.h"
-#include "kernels/normalization.h"
 #include "ops/dropout.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
@@ -41,15 +40,7 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
     const RowBlock block = plan.blocks[static_cast<std::size_t>(b)];
     auto* sums = static_cast<float*>(row_of(sum, kept ? block.begin : thread_number()));
     kernels::sum_table_rows(lookups, {block.begin, block.begin + block.rows}, sums);
-    kernels::add_layer_norm(
-        {.x = sums,
-         .gamma = tables.norm.weight.data<float>(),
-         .beta = tables.norm.bias.empty() ? nullptr : tables.norm.bias.data<float>(),
-         .epsilon = tables.norm.epsilon,
-         .rows = block.rows,
-         .columns = width,
-         .centres = tables.norm.centres},
-        row_of(x, block.begin), x.dtype());
+    normalise_block(tables.norm, sums, nullptr, x, block);
   });
   drop_elements(context, dropout, x);
   using Rows = std::vector<std::int32_t>;

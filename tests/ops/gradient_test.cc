@@ -43,21 +43,6 @@
 namespace longformer::ops::gradient_test {
 namespace {
 
-Doubles normalised(Doubles x, const Doubles& gamma, const Doubles& beta) {
-  const std::size_t width = gamma.size();
-  for (std::size_t begin = 0; begin < x.size(); begin += width) {
-    double mean = 0, variance = 0;
-    for (std::size_t c = 0; c < width; ++c) mean += x[begin + c] / static_cast<double>(width);
-    for (std::size_t c = 0; c < width; ++c) {
-      variance += (x[begin + c] - mean) * (x[begin + c] - mean) / static_cast<double>(width);
-    }
-    for (std::size_t c = 0; c < width; ++c) {
-      x[begin + c] = (x[begin + c] - mean) / std::sqrt(variance + kEpsilon) * gamma[c] + beta[c];
-    }
-  }
-  return x;
-}
-
 Doubles activated_all(Doubles x, Activation activation) {
   for (double& value : x) value = activation_truth(value, activation);
   return x;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -48,6 +49,26 @@ inline Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, Ind
 inline Doubles added(Doubles a, const Doubles& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
   return a;
+}
+
+/// LayerNorm of rows; without beta nothing is added, and uncentred it is the RMS norm.
+inline Doubles normalised(Doubles x, const Doubles& gamma, const Doubles& beta,
+                          bool centres = true) {
+  const std::size_t width = gamma.size();
+  for (std::size_t begin = 0; begin < x.size(); begin += width) {
+    double mean = 0, variance = 0;
+    for (std::size_t c = 0; centres && c < width; ++c) {
+      mean += x[begin + c] / static_cast<double>(width);
+    }
+    for (std::size_t c = 0; c < width; ++c) {
+      variance += (x[begin + c] - mean) * (x[begin + c] - mean) / static_cast<double>(width);
+    }
+    for (std::size_t c = 0; c < width; ++c) {
+      const double shift = beta.empty() ? 0 : beta[c];
+      x[begin + c] = (x[begin + c] - mean) / std::sqrt(variance + kEpsilon) * gamma[c] + shift;
+    }
+  }
+  return x;
 }
 
 inline Doubles dropped(Doubles x, const Dropout& dropout) {

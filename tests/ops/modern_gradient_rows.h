@@ -16,39 +16,21 @@
 
 namespace longformer::ops {
 
-struct NormTruth {
-  bool centres = true;
-};
-/// x·gamma without bias, behind the mean and the root of the mean square.
-inline Doubles normal_rows(Doubles x, const Doubles& gamma, NormTruth norm) {
-  const std::size_t width = gamma.size();
-  const auto count = static_cast<double>(width);
-  for (std::size_t begin = 0; begin < x.size(); begin += width) {
-    double mean = 0, square = 0;
-    for (std::size_t c = 0; norm.centres && c < width; ++c) mean += x[begin + c] / count;
-    for (std::size_t c = 0; c < width; ++c) square += std::pow(x[begin + c] - mean, 2) / count;
-    for (std::size_t c = 0; c < width; ++c) {
-      x[begin + c] = (x[begin + c] - mean) / std::sqrt(square + kEpsilon) * gamma[c];
-    }
-  }
-  return x;
-}
-
-inline Row norm_row(const std::string& name, NormTruth truth) {
+inline Row norm_row(const std::string& name, bool centres) {
   return {.name = name,
           .shapes = {{kRows, kOut}, {kOut}},
           .run =
-              [truth](const Context& context, const std::vector<Tensor>& in) {
+              [centres](const Context& context, const std::vector<Tensor>& in) {
                 return layer_norm(context, in[0],
                                   {.weight = in[1],
                                    .bias = {},
                                    .epsilon = static_cast<float>(kEpsilon),
-                                   .centres = truth.centres});
+                                   .centres = centres});
               },
-          .truth = [truth](const Inputs& in) { return normal_rows(in[0], in[1], truth); }};
+          .truth = [centres](const Inputs& in) { return normalised(in[0], in[1], {}, centres); }};
 }
-inline Row rms_norm_row() { return norm_row("layer_norm_of_squares", {.centres = false}); }
-inline Row norm_without_bias_row() { return norm_row("layer_norm_without_bias", {}); }
+inline Row rms_norm_row() { return norm_row("layer_norm_of_squares", false); }
+inline Row norm_without_bias_row() { return norm_row("layer_norm_without_bias", true); }
 
 struct GatedCase {
   bool activates_second = false, splits = false, norm_first = false;
@@ -93,7 +75,7 @@ inline Row gated_row(const GatedCase& gated) {
     }
     const Doubles sum = added(product(wide, in[1], Doubles(kIn), kHalf), in[0]);
     // The gain has no part in a sum without a norm.
-    return gated.norm_first ? sum : normal_rows(sum, in[2], {});
+    return gated.norm_first ? sum : normalised(sum, in[2], {});
   };
   const std::string kind = gated.splits ? "_of_two" : "";
   return {.name = op + "_gated" + kind, .shapes = shapes, .run = run, .truth = truth};

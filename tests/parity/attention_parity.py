@@ -143,14 +143,7 @@ def main():
         except Exception as error:  # one broken case must not hide the others
             table.failures.append(f"{type(error).__name__}: {error}: case {case.index}")
     table.print()
-    for failure in table.failures[:40]:
-        print("FAIL", failure)
-    print(
-        f"{len(cases)} cases against transformers {transformers.__version__}, seed "
-        f"{options.seed}: {sum(table.comparisons.values())} comparisons, "
-        f"{len(table.failures)} failures"
-    )
-    return 1 if table.failures or not table.comparisons else 0
+    return table.end(f"{len(cases)} cases against transformers {transformers.__version__}, seed {options.seed}")
 
 
 if __name__ == "__main__":

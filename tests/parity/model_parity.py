@@ -71,6 +71,14 @@ class Table:
             cells = f"{self.largest[category]:.2e} | {self.tolerance[category]:g}"
             print(f"| {category} | {self.comparisons[category]} | {cells} |")
 
+    def end(self, cases, begin=None):
+        """Prints the failures and how many comparisons `cases` had; the exit code."""
+        for failure in self.failures[:40]:
+            print("FAIL", failure)
+        taken = "" if begin is None else f", {time.monotonic() - begin:.0f} s"
+        print(f"{cases}: {sum(self.comparisons.values())} comparisons, {len(self.failures)} failures{taken}")
+        return 1 if self.failures or not self.comparisons else 0
+
 
 def label(case):
     return f"case {case.index}: {case.describe()}"
@@ -337,16 +345,11 @@ def main():
             print(f"{time.monotonic() - started:6.2f} s  {label(case)}", flush=True)
     table.print()
     print_bf16(errors)
-    for failure in table.failures[:40]:
-        print("FAIL", failure)
-    print(
-        f"{len(cases)} cases against transformers {transformers.__version__} "
-        f"(torch {torch.__version__}), "
-        f"{len(beyond) if engine else 0} against the scalar reference alone, seed {options.seed}: "
-        f"{sum(table.comparisons.values())} comparisons, {len(table.failures)} failures, "
-        f"{time.monotonic() - begin:.0f} s"
+    return table.end(
+        f"{len(cases)} cases against transformers {transformers.__version__} (torch {torch.__version__}), "
+        f"{len(beyond) if engine else 0} against the scalar reference alone, seed {options.seed}",
+        begin,
     )
-    return 1 if table.failures or not table.comparisons else 0
 
 
 if __name__ == "__main__":

@@ -241,8 +241,7 @@ def draw(index, decks, families):
     types = DRAW[name](decks, config, length, size)
     if family.endswith("untied"):
         config["tie_word_embeddings"] = False
-    batch = decks.deal("batch", (1, 1, 2, 3))
-    lengths = [length] + [int(decks.random.integers(1, length + 1)) for _ in range(batch - 1)]
+    lengths = random_models.batch_lengths(decks, length)
     inputs = {
         "vocab_size": config["vocab_size"],
         "pad_token_id": pad,

@@ -295,14 +295,8 @@ def main():
             print(f"{time.monotonic() - started:6.2f} s  {model_parity.label(case)}", flush=True)
     table.print()
     model_parity.print_bf16(errors)
-    for failure in table.failures[:40]:
-        print("FAIL", failure)
-    print(
-        f"{len(cases)} cases against transformers {transformers.__version__} (torch {torch.__version__}), seed "
-        f"{options.seed}: {sum(table.comparisons.values())} comparisons, {len(table.failures)} failures, "
-        f"{time.monotonic() - begin:.0f} s"
-    )
-    return 1 if table.failures or not table.comparisons else 0
+    versions = f"transformers {transformers.__version__} (torch {torch.__version__})"
+    return table.end(f"{len(cases)} cases against {versions}, seed {options.seed}", begin)
 
 
 if __name__ == "__main__":

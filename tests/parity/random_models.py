@@ -185,6 +185,12 @@ class Decks:
         return left.pop()
 
 
+def batch_lengths(decks, longest):
+    """The length of each document of a batch; the first is the longest."""
+    batch = decks.deal("batch", (1, 1, 2, 3))
+    return [longest] + [int(decks.random.integers(1, longest + 1)) for _ in range(batch - 1)]
+
+
 def draw_case(index, decks, beyond_transformers=False, families=FAMILIES):
     """A case; `beyond_transformers` gives a Longformer whose windows `transformers` refuses."""
     family = "LongformerModel" if beyond_transformers else decks.deal("family", families)
@@ -234,8 +240,7 @@ def draw_case(index, decks, beyond_transformers=False, families=FAMILIES):
     if family.endswith("untied"):
         config["tie_word_embeddings"] = False
 
-    batch = decks.deal("batch", (1, 1, 2, 3))
-    lengths = [length] + [int(decks.random.integers(1, length + 1)) for _ in range(batch - 1)]
+    lengths = batch_lengths(decks, length)
     documents = [draw_document(decks, config, n, group, globals_kind) for n in lengths]
     share_absence(documents)
     return Case(
@@ -246,7 +251,7 @@ def draw_case(index, decks, beyond_transformers=False, families=FAMILIES):
         storage=decks.deal("storage", ("float32", "float32", "float16", "bfloat16")),
         gains_around_one=decks.deal("gains", (True, False)),
         ragged=decks.deal("form", (True, False))
-        if batch > 1
+        if len(lengths) > 1
         else decks.deal("form of one", (True, False)),
         plain_config=decks.deal("plain config", (True, False)),
         windows=windows if longformer else (),
