@@ -42,10 +42,9 @@ std::vector<std::size_t> kinds_of(const ConfigReader& config, Index layers) {
 /// rope_parameters count; without them θ has a key for each kind, and rope_scaling is for both.
 RotaryConfig rotation_of(const ConfigReader& config, Kind kind, Index positions) {
   const double full = config.number("global_rope_theta", 160000);
-  const double sliding = config.number(
-      "local_rope_theta",
-      config.has("global_rope_theta") && config.object().contains("local_rope_theta") ? full
-                                                                                      : 10000);
+  // A null stands for the other kind, an absent key for the default.
+  const bool is_null = config.object().contains("local_rope_theta");
+  const double sliding = config.number("local_rope_theta", is_null ? full : 10000);
   const RotaryConfig otherwise = {.theta = kind == kFull ? full : sliding,
                                   .trained_positions = positions};
   const std::string name(kKinds[kind]);
@@ -59,7 +58,11 @@ RotaryConfig rotation_of(const ConfigReader& config, Kind kind, Index positions)
               config.name(), kKinds[kFull], kKinds[kSliding], formats::quote(key));
     }
     if (!kinds.has(name)) return otherwise;
-    return read_rotary(ConfigReader(kinds.at(name), kinds.name() + "." + name), otherwise);
+    RotaryConfig own =
+        read_rotary(ConfigReader(kinds.at(name), kinds.name() + "." + name), otherwise);
+    // `transformers` looks for "truncate" beside the kinds, where none may stand.
+    own.truncates = true;
+    return own;
   }
   if (!config.has("rope_scaling")) return otherwise;
   // In `transformers` "type" alone changes nothing.

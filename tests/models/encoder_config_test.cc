@@ -167,6 +167,10 @@ TEST(EncoderConfig, WindowsAndAnglesOfModernBert) {
   const EncoderConfig old =
       parsed(begin + R"(, "global_rope_theta": 80000, "local_rope_theta": null})");
   EXPECT_EQ(old.recipe.rotations[1].theta, 80000);
+  EXPECT_EQ(parsed(begin + R"(, "local_rope_theta": null})").recipe.rotations[1].theta, 160000);
+  const EncoderConfig whole = parsed(begin + R"(, "rope_parameters":
+      {"full_attention": {"rope_type": "yarn", "factor": 4, "truncate": false}}})");
+  EXPECT_TRUE(whole.recipe.rotations[0].truncates);
   const EncoderConfig both =
       parsed(begin + R"(, "global_rope_theta": 5, "local_attention": 9, "rope_parameters":
       {"full_attention": {"rope_type": "yarn", "rope_theta": 7, "factor": 4}}})");
