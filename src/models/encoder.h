@@ -19,6 +19,7 @@ inline constexpr const char* kWordEmbeddings = "embeddings.word_embeddings.weigh
 inline constexpr const char* kWordEmbeddingLayer = "embeddings.word_embeddings";
 inline constexpr const char* kPositionEmbeddings = "embeddings.position_embeddings.weight";
 inline constexpr const char* kPooler = "pooler.dense";
+inline constexpr const char* kDistanceBuckets = "encoder.relative_attention_bias.weight";
 
 class Encoder final : public Network {
  public:
@@ -38,6 +39,8 @@ class Encoder final : public Network {
 
  private:
   Tensor embed(const ops::Context& context, const Batch& batch) const;
+  std::optional<Tensor> distance_bias(const ops::Context& context,
+                                      std::span<const Index> starts) const;
 
   ops::EmbeddingTables embeddings_;
   std::optional<ops::Linear> projection_;
@@ -45,6 +48,10 @@ class Encoder final : public Network {
   /// Behind the last layer.
   std::optional<ops::LayerNorm> final_norm_;
   std::vector<std::unique_ptr<Rotary>> rotations_;
+  DistanceBias distance_bias_;
+  Index heads_;
+  /// Learned biases by distance, [buckets, heads].
+  Tensor distance_buckets_;
   std::optional<ops::Linear> pooler_;
   double dropout_;
   bool has_global_attention_;

@@ -10,6 +10,10 @@
 
 namespace longformer::models {
 
+/// Biases by distance (ops/distance_bias.h), the same in all layers: a learned table of buckets, or
+/// slopes.
+enum class DistanceBias { none, buckets, slopes };
+
 /// The defaults are those of BERT.
 struct LayerRecipe {
   /// Norms come before the sub-layers, whose results are added; else behind the sums.
@@ -34,6 +38,9 @@ struct LayerRecipe {
   /// Rotary positions of the kinds of layers, and the kind of each layer; empty for none.
   std::vector<RotaryConfig> rotations = {};
   std::vector<std::size_t> rotation_of_layer = {};
+  DistanceBias distance_bias = DistanceBias::none;
+  /// Rows of the table of buckets.
+  Index bucket_rows = 0;
   /// Dropout behind the output projection of attention; absent: that of sub-layers.
   std::optional<double> attention_output_dropout = std::nullopt;
   /// Dropout of the result of the feed-forward block; absent: that of sub-layers.

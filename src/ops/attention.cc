@@ -44,6 +44,12 @@ void group_backward(const Context& context, const Forward& forward, const KeyGro
                                             .key_gradient = key,
                                             .value_gradient = value,
                                             .threads = context.threads};
+  std::optional<Tensor> bias;
+  if (group.distance_bias) in.distance_bias = &*group.distance_bias;
+  if (group.distance_bias && wants_gradient(*group.distance_bias)) {
+    bias = like(*group.distance_bias);
+    in.distance_bias_gradient = &*bias;
+  }
   if (group.relative) {
     Tensor content = like(group.relative->content_bias);
     Tensor position = like(group.relative->position_bias);
@@ -59,6 +65,7 @@ void group_backward(const Context& context, const Forward& forward, const KeyGro
   } else {
     kernels::attention_backward(group.spec, in);
   }
+  if (bias) send_gradient(context, *group.distance_bias, std::move(*bias));
   send_gradient(context, forward.query, std::move(query));
   send_gradient(context, group.key, std::move(key));
   send_gradient(context, group.value, std::move(value));
@@ -80,13 +87,15 @@ kernels::AttentionPart attend(const Context& context, const Tensor& query, const
                       .out = part.out,
                       .logsumexp = wants_logsumexp ? &part.logsumexp : nullptr,
                       .threads = context.threads,
-                      .relative = positions ? &*positions : nullptr});
+                      .relative = positions ? &*positions : nullptr,
+                      .distance_bias = group.distance_bias ? &*group.distance_bias : nullptr});
   return part;
 }
 
 bool is_trained(const KeyGroup& group) {
   return wants_gradient(group.key) || wants_gradient(group.value) ||
-         (group.relative && wants_gradient(*group.relative));
+         (group.relative && wants_gradient(*group.relative)) ||
+         (group.distance_bias && wants_gradient(*group.distance_bias));
 }
 
 /// The results of all groups as those of one softmax.

@@ -40,6 +40,9 @@ struct KeyGroup {
   Tensor key, value;
   /// Given exactly when the spec has relative positions.
   std::optional<RelativePositions> relative = std::nullopt;
+  /// Given exactly when the spec has biases by distance: [H, 2R + 1] fp32
+  /// (kernels::AttentionArguments).
+  std::optional<Tensor> distance_bias = std::nullopt;
 };
 
 /// One softmax over the keys of all groups; the rows of queries of their specs are the same.

@@ -27,6 +27,8 @@ struct ProbabilityInputs {
   const Tensor& key;
   const Tensor* x = nullptr;
   const GlobalProjections* projections = nullptr;
+  /// See KeyGroup; null for none.
+  const Tensor* distance_bias = nullptr;
 };
 
 /// Computes the probabilities of the given heads and hands them over one by one, document by

@@ -192,9 +192,45 @@ TEST(EncoderConfig, WindowsAndAnglesOfModernBert) {
   refused(R"("rope_parameters": {"full_attention": {"rope_theta": 0}})", "rope_theta");
 }
 
+TEST(EncoderConfig, BiasesByDistance) {
+  const EncoderConfig mpnet = parsed(R"({"model_type": "mpnet"})");
+  EXPECT_EQ(mpnet.vocab_size, 30527);
+  EXPECT_EQ(mpnet.max_tokens(), 510);
+  EXPECT_EQ(mpnet.recipe.distance_bias, DistanceBias::buckets);
+  EXPECT_EQ(mpnet.recipe.bucket_rows, 32);
+  EXPECT_FALSE(mpnet.recipe.has_type_table);
+  const auto refused = [](const std::string& text, const char* part) {
+    expect_error(error_of([&] { parsed(text); }), {"config.json", part});
+  };
+  refused(R"({"model_type": "mpnet", "relative_attention_num_buckets": 16})",
+          "relative_attention_num_buckets");
+  refused(R"({"model_type": "mpnet", "pad_token_id": 0})", "pad_token_id: expected 1 in an mpnet");
+
+  const std::string begin = R"({"model_type": "bert", "position_embedding_type": "alibi")";
+  const EncoderConfig gated = parsed(begin + R"(, "feed_forward_type": "geglu",
+      "emb_pooler": "mean", "max_position_embeddings": 8192, "hidden_act": "relu"})");
+  EXPECT_EQ(gated.recipe.distance_bias, DistanceBias::slopes);
+  EXPECT_TRUE(gated.recipe.is_gated && !gated.recipe.up_bias && gated.recipe.down_bias);
+  EXPECT_FALSE(gated.recipe.has_position_table);
+  EXPECT_EQ(gated.activation, Activation::gelu);
+  EXPECT_EQ(gated.max_tokens(), 8192);
+  EXPECT_EQ(gated.unused_keys, "");
+  EXPECT_EQ(gated.family->names.file_name("encoder.layer.0.attention.output.dense.weight"),
+            "encoder.layer.0.attention.output.dense.weight");
+  EXPECT_EQ(gated.family->names.file_name("encoder.layer.0.output.LayerNorm.bias"),
+            "encoder.layer.0.mlp.layernorm.bias");
+  const EncoderConfig plain = parsed(begin + R"(, "hidden_act": "relu"})");
+  EXPECT_FALSE(plain.recipe.is_gated);
+  EXPECT_EQ(plain.activation, Activation::relu);
+  EXPECT_TRUE(plain.family->names.renames.empty());
+  refused(begin + R"(, "feed_forward_type": "reglu"})", "feed_forward_type: expected geglu");
+  refused(begin + R"(, "emb_pooler": "max"})", "emb_pooler: expected mean");
+  refused(begin + R"(, "auto_map": {"AutoModel": "jinaai/jina-bert-v2-qk-post-norm--a.B"}})",
+          "qk-post-norm");
+}
+
 TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"mpnet", "all-MiniLM"},
       {"eurobert", "8,192 tokens"},
       {"big_bird", "longformer-base-4096"},
       {"deberta", "RoBERTa or ELECTRA"},

@@ -104,13 +104,16 @@ def compare(report, what, output, kind, chosen):
                 report.close(what, getattr(found, output_name), expected[output_name].numpy())
 
 
+FAMILIES = ("bert", "roberta", "distilbert", "electra", "modernbert", "mpnet")
+
+
 def main():
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     report = pipeline_parity.Report()
     chosen = random.Random(8)
     with tempfile.TemporaryDirectory() as made:
-        bases = {name: FIXTURES / f"tiny_{name}" for name in ("bert", "roberta", "distilbert", "electra", "modernbert")}
+        bases = {name: FIXTURES / f"tiny_{name}" for name in FAMILIES}
         bases["longformer"] = pathlib.Path(made) / "longformer"
         subprocess.run(
             [sys.argv[1], "convert", bases["bert"], bases["longformer"], "--max-positions", "64", "--window", "8"],

@@ -35,6 +35,10 @@ struct AttentionArguments {
   int threads = 1;
   /// Given exactly when the spec has relative positions.
   const RelativePositions* relative = nullptr;
+  /// Given exactly when the spec has biases by distance: [H, 2R + 1] fp32. Number R + t of a head
+  /// is added to the scores, as they go into the softmax, of keys t positions behind their query;
+  /// those farther than R take the last.
+  const Tensor* distance_bias = nullptr;
 };
 
 struct RelativeGradients {
@@ -60,6 +64,10 @@ struct AttentionBackwardArguments {
   const RelativePositions* relative = nullptr;
   /// Null exactly when `relative` is.
   const RelativeGradients* relative_gradients = nullptr;
+  /// As in the forward pass.
+  const Tensor* distance_bias = nullptr;
+  /// Null where nobody wants it.
+  Tensor* distance_bias_gradient = nullptr;
   int threads = 1;
 };
 

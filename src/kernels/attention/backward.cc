@@ -98,6 +98,9 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
     add_rows(all.content_bias.data(), part.content_bias);
     add_rows(all.position_bias.data(), part.position_bias);
     add_rows(numbers(all.relative_keys).data(), numbers(part.relative_keys));
+    for (std::size_t i = 0; i < part.distance_bias.size(); ++i) {
+      all.distance_bias[i] += part.distance_bias[i];
+    }
     part = {};
   }
   for (std::size_t i = 0; i < plan.spec.rows->global_keys.size(); ++i) {
@@ -112,6 +115,10 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
   const auto count = static_cast<std::size_t>(rows * d);
   write(numbers(all.key).first(count), plan.in.key_gradient, head * rows * d);
   write(numbers(all.value).first(count), plan.in.value_gradient, head * rows * d);
+  if (plan.in.distance_bias_gradient != nullptr) {
+    std::copy(all.distance_bias.begin(), all.distance_bias.end(),
+              plan.in.distance_bias_gradient->data<float>() + head * std::ssize(all.distance_bias));
+  }
   if (plan.distances > 0) {
     const RelativeGradients& to = *plan.in.relative_gradients;
     write(all.content_bias, to.content_bias, head * d);
@@ -136,6 +143,10 @@ void check_gradients(const AttentionSpec& spec, const AttentionBackwardArguments
   alike("the queries", in.query_gradient, in.query);
   alike("the keys", in.key_gradient, in.key);
   alike("the values", in.value_gradient, in.value);
+  if (in.distance_bias_gradient != nullptr) {
+    require(spec.distance_bias, "attention: expected a gradient of biases only with biases");
+    alike("the biases by distance", *in.distance_bias_gradient, *in.distance_bias);
+  }
   require((in.relative_gradients != nullptr) == spec.relative_positions,
           "attention: expected gradients of relative positions exactly when the spec has them");
   if (!spec.relative_positions) return;
@@ -218,6 +229,9 @@ void HeadSums::start(const BackwardPlan& plan, Range own_keys) {
   }
   clear(global_key, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
   clear(global_value, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
+  if (plan.in.distance_bias_gradient != nullptr) {
+    distance_bias.assign(static_cast<std::size_t>(plan.in.distance_bias->dimension(1)), 0.0);
+  }
   if (plan.distances == 0) return;
   clear(content_bias, d);
   clear(position_bias, d);
@@ -242,7 +256,8 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgume
                       .value = in.value,
                       .out = in.out,
                       .logsumexp = &in.logsumexp,
-                      .relative = in.relative});
+                      .relative = in.relative,
+                      .distance_bias = in.distance_bias});
   check_gradients(spec, in);
   const BackwardPlan plan(spec, in);
   if (form == BackwardForm::products) {

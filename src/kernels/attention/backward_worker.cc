@@ -80,6 +80,7 @@ BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
     relative_.emplace(plan.kernels, spec.head_size, plan.distances,
                       plan.chunk_rows + plan.queries_per_task);
   }
+  if (spec.distance_bias) bias_.emplace(*plan.in.distance_bias, plan.kernels.lanes);
   row_.resize(static_cast<std::size_t>(dims));
   tile_rows_.resize(static_cast<std::size_t>(plan.kernels.lanes * dims));
   lane_numbers_.resize(static_cast<std::size_t>(plan.kernels.lanes));
@@ -123,9 +124,9 @@ void BackwardWorker::allocate() {
     wanted.emplace_back(&work_.weight_pairs, (kBlock + kRowsBeyond) * lanes / pack);
   }
   if (relative) {
-    wanted.emplace_back(&added_, rows * lanes);
     wanted.emplace_back(&position_sums_, tiles * dims * lanes);
   }
+  if (relative || plan_.spec.distance_bias) wanted.emplace_back(&added_, rows * lanes);
   Index floats = 0;
   for (const auto& [part, count] : wanted) floats += round_up(count, 16);
   memory_ = allocate_aligned(static_cast<std::size_t>(floats) * sizeof(float));
@@ -138,6 +139,10 @@ void BackwardWorker::allocate() {
 void BackwardWorker::run(Index head, Range queries, HeadSums& sums) {
   head_ = head;
   if (relative_) relative_->start_head(plan_.in.relative->keys, head);
+  if (bias_) {
+    bias_->start_head(*plan_.in.distance_bias, head, plan_.spec.heads[head].dilation,
+                      std::sqrt(static_cast<float>(plan_.spec.head_size)));
+  }
   tasks_.clear();
   for (const AttentionDocument& document : plan_.spec.rows->documents) {
     const Range own = {std::max<Index>(queries.begin - document.query_begin, 0),
@@ -145,7 +150,11 @@ void BackwardWorker::run(Index head, Range queries, HeadSums& sums) {
     if (own.begin >= own.end) continue;
     plan_.rows.add(document, head, own, plan_.queries_per_task, plan_.kernels.lanes, tasks_);
   }
-  for (const Task& task : tasks_) run(task, sums);
+  for (const Task& task : tasks_) {
+    run(task, sums);
+    // Sums in fp32 are those of a task.
+    if (plan_.in.distance_bias_gradient != nullptr) bias_->finish(sums.distance_bias);
+  }
 }
 
 void BackwardWorker::run(const Task& task, HeadSums& sums) {
@@ -416,6 +425,7 @@ void BackwardWorker::send_back(Index tile, Range Lane::*range, Index end, HeadSu
   if (all.begin >= all.end) return;
   work_.query_gradient = query_sums_ + tile * plan_.dims * lanes;
   const Index begin = all.begin / plan_.kernels.pack * plan_.kernels.pack;
+  if (bias_) bias_->scores(lane_numbers_, key_numbers_, {begin, all.end}, added_);
   if (!relative_) return send_back(begin, all.end);
   const RelativeTile relative = {position_query_.lanes, position_query_.rows, lane_numbers_,
                                  key_numbers_};
@@ -434,7 +444,17 @@ void BackwardWorker::send_back(Index begin, Index end) {
       block.weights = work_.weights + (first - begin) * plan_.kernels.lanes / plan_.kernels.pack;
     }
     prefetch_queries();
-    plan_.kernels.send_back(block, first, std::min(first + kBlock, end));
+    const Index last = std::min(first + kBlock, end);
+    plan_.kernels.send_back(block, first, last);
+    if (plan_.in.distance_bias_gradient != nullptr) send_biases_back({first, last}, block.weights);
+  }
+}
+
+void BackwardWorker::send_biases_back(Range keys, const float* weights) {
+  if (plan_.kernels.pack == 1) {
+    bias_->send_back(lane_numbers_, key_numbers_, keys, weights);
+  } else {
+    bias_->send_back(lane_numbers_, key_numbers_, keys, reinterpret_cast<const BFloat16*>(weights));
   }
 }
 

@@ -25,6 +25,7 @@ struct Head {
   const float* key;
   /// [globals, d]; of the band form only.
   std::vector<float> global_keys;
+  HeadBiases biases;
   float* out;
 
   float scale() const { return 1 / std::sqrt(static_cast<float>(size)); }
@@ -74,19 +75,20 @@ void mark_dense(const Head& head, Index query, std::span<std::uint8_t> visible) 
 }
 
 void fill_dense(const Head& head, const QueryBlock& block, std::span<std::uint8_t> visible) {
-  const auto& [rows, pattern, layout, size, query, key, global_keys, out] = head;
+  const ProbabilityLayout& layout = head.layout;
+  const DocumentRows& rows = head.rows;
   if (layout.columns == 0) return;
   multiply(head, block,
-           {key, rows.key_count, 1, out + block.first * layout.columns, layout.columns});
+           {head.key, rows.key_count, 1, head.out + block.first * layout.columns, layout.columns});
   for (Index t = 0; t < block.count; ++t) {
     const Index i = block.query(t);
-    const std::span<float> scores(out + i * layout.columns,
-                                  static_cast<std::size_t>(layout.columns));
+    float* scores = head.out + i * layout.columns;
     mark_dense(head, i, visible);
-    for (std::size_t j = 0; j < scores.size(); ++j) {
-      if (visible[j] == 0) scores[j] = kMaskedScore;
+    const Index position = rows.query_offset + i;
+    for (Index j = 0; j < layout.columns; ++j) {
+      scores[j] = visible[j] == 0 ? kMaskedScore : scores[j] + head.biases.at(j - position);
     }
-    softmax_in_place(scores.data(), layout.columns);
+    softmax_in_place(scores, layout.columns);
   }
 }
 
@@ -106,14 +108,15 @@ void fill_band_row(const Head& head, Index i, OffsetRange offsets, const float* 
   std::fill_n(band, head.layout.columns - head.layout.globals, kMaskedScore);
   const Index position = rows.query_offset + i;
   for (Index s = offsets.first; s <= offsets.last; ++s) {
-    if (rows.keys[position + s * head.pattern.dilation] != KeyKind::ordinary) continue;
-    band[head.pattern.reach_left + s] = window[s - offsets.first];
+    const Index distance = s * head.pattern.dilation;
+    if (rows.keys[position + distance] != KeyKind::ordinary) continue;
+    band[head.pattern.reach_left + s] = window[s - offsets.first] + head.biases.at(distance);
   }
   softmax_in_place(scores, head.layout.columns);
 }
 
 void fill_band(const Head& head, const QueryBlock& block, float* scratch) {
-  const auto& [rows, pattern, layout, size, query, key, global_keys, out] = head;
+  const auto& [rows, pattern, layout, size, query, key, global_keys, biases, out] = head;
   const OffsetRange first = offsets_at(pattern, rows, block.first);
   const OffsetRange last = offsets_at(pattern, rows, block.query(block.count - 1));
   // Query t meets at offset s the key number t + s, counted from the position of query 0.
@@ -181,8 +184,8 @@ ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead whi
   return layout;
 }
 
-void attention_probabilities(const AttentionSpec& spec, const Tensor& query, const Tensor& key,
-                             DocumentHead which, std::span<float> out, int threads) {
+void attention_probabilities(const AttentionSpec& spec, const ScoreInputs& in, DocumentHead which,
+                             std::span<float> out, int threads) {
   check(spec);
   const auto& document = spec.rows->documents[static_cast<std::size_t>(which.document)];
   const DocumentRows rows(spec, document);
@@ -194,8 +197,8 @@ void attention_probabilities(const AttentionSpec& spec, const Tensor& query, con
   require(layout.dense || !sees_all || rows.globals.empty(),
           "attention probabilities: expected global queries with a window, found ones that see "
           "everything, which the band form has no columns for");
-  const Tensor queries = head_of(query, which.head);
-  const Tensor keys = head_of(key, which.head);
+  const Tensor queries = head_of(in.query, which.head);
+  const Tensor keys = head_of(in.key, which.head);
   const Index d = spec.head_size;
   Head head = {.rows = rows,
                .pattern = spec.heads[static_cast<std::size_t>(which.head)],
@@ -204,6 +207,7 @@ void attention_probabilities(const AttentionSpec& spec, const Tensor& query, con
                .query = queries.data<float>() + document.query_begin * d,
                .key = keys.data<float>() + document.key_begin * d,
                .global_keys = {},
+               .biases = {in.distance_bias, which.head},
                .out = out.data()};
   if (!layout.dense) head.global_keys = gathered(rows.globals, head.key, d);
   const auto blocks = blocks_of(layout.rows, layout.dense ? 1 : head.pattern.dilation);

@@ -32,6 +32,11 @@ void check_heads(const AttentionSpec& spec) {
   require(!spec.relative_positions || spec.rows->global_keys.empty(),
           "attention: expected no global keys with relative positions, found {}",
           spec.rows->global_keys.size());
+  require(!spec.distance_bias || spec.rows->global_keys.empty(),
+          "attention: expected no global keys with biases by distance, found {}",
+          spec.rows->global_keys.size());
+  require(!spec.distance_bias || !spec.relative_positions,
+          "attention: expected relative positions or biases by distance, found both");
   require(spec.dropout.rate >= 0 && spec.dropout.rate < 1,
           "attention: expected a dropout rate of at least 0 and below 1, found {}",
           spec.dropout.rate);

@@ -74,6 +74,9 @@ struct AttentionPattern {
   GlobalQueries global_queries = GlobalQueries::windowed;
   /// Scores have a term of RelativePositions. Needs reach_right 0 in every head and no global keys.
   bool relative_positions = false;
+  /// Scores have biases by distance (AttentionArguments::distance_bias). Needs no global keys, and
+  /// is not for relative positions.
+  bool distance_bias = false;
   /// Dropout of the probabilities. The mask depends on its seed, the head, the query row and the
   /// key row alone (dropout_row), so that a backward pass finds the same one.
   Dropout dropout = {};

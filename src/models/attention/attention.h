@@ -40,6 +40,8 @@ struct SharedInput {
   std::function<Tensor()> make_distances = {};
   /// Rotary positions of each kind of layer (LayerRecipe::rotations).
   std::vector<std::shared_ptr<const ops::Rotation>> rotations = {};
+  /// Biases by distance (LayerRecipe::distance_bias).
+  std::optional<Tensor> distance_bias = std::nullopt;
   /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.

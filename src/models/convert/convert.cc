@@ -336,6 +336,11 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
           "{}: expected a model with a table of positions, which Longformer has too, found {}: it "
           "reads {} tokens by itself",
           source_folder, conversion.config.model_type(), conversion.config.max_tokens());
+  require(
+      conversion.config.recipe.distance_bias == DistanceBias::none,
+      "{}: expected a model whose scores have no biases by distance, as Longformer's have none, "
+      "found {}",
+      source_folder, conversion.config.model_type());
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);

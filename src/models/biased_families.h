@@ -1,0 +1,15 @@
+// Families whose scores have biases by distance: mpnet, and jina-embeddings-v2, which is a BERT by
+// its model_type (docs/spec/modern-encoders.md#distances).
+#pragma once
+
+#include "models/registry.h"
+
+namespace longformer::models {
+
+/// RoBERTa's traits become those of MPNet.
+Family mpnet(EncoderTraits roberta);
+
+/// BERT's traits become those of jina-embeddings-v2, with the gated feed-forward block or BERT's.
+Family jina_v2(EncoderTraits bert, bool is_gated);
+
+}  // namespace longformer::models
