@@ -2,8 +2,8 @@
 
     python3 tests/parity/trained_parity.py PROGRAM
 
-A BERT, a RoBERTa, a DistilBERT and an ELECTRA of tests/fixtures and a Longformer made of the BERT learn every task for a
-few steps from texts of their vocabulary, so that head and encoder are other than they were. `transformers`
+A BERT, a RoBERTa, a DistilBERT, an ELECTRA, a ModernBERT and an MPNet of tests/fixtures and a Longformer made of the BERT learn
+every task for a few steps from texts of their vocabulary, so that head and encoder are other than they were. `transformers`
 reads the folder by its class, with no tensor missing or left over, and its tokenizer; both models get
 the same ids, the Longformer with its first token global. Exit code 1 when anything differs.
 """

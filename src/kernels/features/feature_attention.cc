@@ -470,7 +470,7 @@ class BackwardWorker {
 
 /// Runs all heads of all documents, with a worker for each thread.
 template <typename Worker, typename Arguments>
-void run_all(const FeatureAttentionSpec& spec, const Arguments& in) {
+void run_heads(const FeatureAttentionSpec& spec, const Arguments& in) {
   const Index tasks = std::ssize(spec.rows->documents) * spec.heads;
   std::vector<std::unique_ptr<Worker>> workers(at(std::max(1, in.threads)));
   parallel_for(in.threads, tasks, [&](Index number) {
@@ -495,12 +495,12 @@ Tensor empty_feature_sums(const FeatureAttentionSpec& spec, Index documents) {
 void feature_attention(const FeatureAttentionSpec& spec, const FeatureAttentionArguments& in) {
   assert(spec.rows->self_attention && (!spec.causal || !spec.map.has_floor()));
   assert(in.sums == nullptr || spec.causal);
-  run_all<ForwardWorker>(spec, in);
+  run_heads<ForwardWorker>(spec, in);
 }
 
 void feature_attention_backward(const FeatureAttentionSpec& spec,
                                 const FeatureAttentionBackwardArguments& in) {
-  run_all<BackwardWorker>(spec, in);
+  run_heads<BackwardWorker>(spec, in);
 }
 
 double feature_attention_flops(const FeatureAttentionSpec& spec) {
