@@ -98,7 +98,7 @@ struct HeadInputs {
   const Real* content_bias = nullptr;
   const Real* position_bias = nullptr;
   const Real* relative_keys = nullptr;
-  /// That of distance 0.
+  /// The bias of distance 0.
   const Real* biases = nullptr;
   Index bias_reach = 0;
 };

@@ -21,10 +21,10 @@ struct ReferenceAttention {
   std::vector<Real> logsumexp;
 };
 
-/// What scores have beside products of queries and keys, as in AttentionArguments.
+/// Terms of scores beside products of queries and keys, as in AttentionArguments.
 struct PositionTerms {
   const RelativePositions* relative = nullptr;
-  /// Of any floating dtype.
+  /// Any floating dtype.
   const Tensor* distance_bias = nullptr;
 
   PositionTerms(const RelativePositions* given = nullptr) : relative(given) {}

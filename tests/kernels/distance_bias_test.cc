@@ -4,6 +4,7 @@
 // Reruns: tsan isa
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "attention_training_testing.h"

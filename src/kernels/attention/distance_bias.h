@@ -13,7 +13,7 @@ namespace longformer::kernels {
 
 /// Biases of one head in plain loops.
 struct HeadBiases {
-  /// That of distance 0; null for a head without biases.
+  /// The bias of distance 0; null for a head without biases.
   const float* centre = nullptr;
   Index reach = 0;
 
@@ -21,7 +21,7 @@ struct HeadBiases {
   /// One row of biases [H, 2R + 1], or none.
   HeadBiases(const Tensor* biases, Index head);
 
-  /// That of a key so many positions behind the query; those beyond the last take the last.
+  /// The bias of a key so many positions behind the query; farther ones take the last.
   float at(Index distance) const {
     return centre == nullptr ? 0.0f : centre[std::clamp(distance, -reach, reach)];
   }
