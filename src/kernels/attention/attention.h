@@ -64,7 +64,7 @@ struct AttentionBackwardArguments {
   const RelativePositions* relative = nullptr;
   /// Null exactly when `relative` is.
   const RelativeGradients* relative_gradients = nullptr;
-  /// As in the forward pass.
+  /// The biases of the forward pass.
   const Tensor* distance_bias = nullptr;
   /// Null where nobody wants it.
   Tensor* distance_bias_gradient = nullptr;
