@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/attention/distance_bias.h"
+#include "kernels/attention/distance_keys.h"
 
 namespace longformer::kernels {
 namespace {
@@ -79,8 +80,16 @@ const AttentionDocument& document_of(const AttentionSpec& spec, Index query) {
 template <typename Real>
 struct PositionInputs {
   std::vector<Real> content_bias, position_bias, keys, biases;
+  std::vector<Real> distance_keys, distance_queries;
+  const DistanceKeys* distances;
 
-  explicit PositionInputs(const PositionTerms& terms) {
+  explicit PositionInputs(const PositionTerms& terms) : distances(terms.distance_keys) {
+    if (distances != nullptr && distances->keys != nullptr) {
+      distance_keys = values_of<Real>(*distances->keys);
+    }
+    if (distances != nullptr && distances->queries != nullptr) {
+      distance_queries = values_of<Real>(*distances->queries);
+    }
     if (terms.distance_bias != nullptr) biases = values_of<Real>(*terms.distance_bias);
     if (terms.relative == nullptr) return;
     content_bias = values_of<Real>(terms.relative->content_bias);
@@ -101,6 +110,9 @@ struct HeadInputs {
   /// The bias of distance 0.
   const Real* biases = nullptr;
   Index bias_reach = 0;
+  const DistanceKeys* distances = nullptr;
+  const Real* distance_keys = nullptr;
+  const Real* distance_queries = nullptr;
 };
 
 template <typename Real>
@@ -113,6 +125,9 @@ HeadInputs<Real> with_positions(HeadInputs<Real> in, const PositionInputs<Real>&
     in.bias_reach = static_cast<Index>(terms.biases.size()) / heads / 2;
     in.biases = of_head(terms.biases) + in.bias_reach;
   }
+  in.distances = terms.distances;
+  if (!terms.distance_keys.empty()) in.distance_keys = of_head(terms.distance_keys);
+  if (!terms.distance_queries.empty()) in.distance_queries = of_head(terms.distance_queries);
   if (terms.keys.empty()) return in;
   in.content_bias = of_head(terms.content_bias);
   in.position_bias = of_head(terms.position_bias);
@@ -135,6 +150,15 @@ Index bias_distance(const AttentionDocument& document, const HeadInputs<Real>& i
   return std::clamp(key - document.key_begin - query_position, -in.bias_reach, in.bias_reach);
 }
 
+/// Row of the distance from key to query; 0 without such rows.
+template <typename Real>
+Index distance_row(const AttentionDocument& document, const HeadInputs<Real>& in, Index query,
+                   Index key) {
+  if (in.distances == nullptr) return 0;
+  const Index query_position = query - document.query_begin + document.query_offset;
+  return row_at(*in.distances, query_position - (key - document.key_begin));
+}
+
 /// The keys that a query sees, in order.
 template <typename Real>
 std::vector<Score<Real>> scores_of(const AttentionSpec& spec, const HeadInputs<Real>& in,
@@ -153,6 +177,9 @@ std::vector<Score<Real>> scores_of(const AttentionSpec& spec, const HeadInputs<R
       const Real* r = in.relative_keys + steps_between(spec, document, head, query, key) * d;
       score.value += dot(in.content_bias, k, d) + dot(q, r, d) + dot(in.position_bias, r, d);
     }
+    const Index row = distance_row(document, in, query, key);
+    if (in.distance_keys != nullptr) score.value += dot(q, in.distance_keys + row * d, d);
+    if (in.distance_queries != nullptr) score.value += dot(k, in.distance_queries + row * d, d);
     score.value *= scale;
     if (in.biases != nullptr) score.value += in.biases[bias_distance(document, in, query, key)];
     if (spec.dropout.active()) {
@@ -181,6 +208,8 @@ struct HeadGradients {
   Real* position_bias = nullptr;
   Real* relative_keys = nullptr;
   Real* biases = nullptr;
+  Real* distance_keys = nullptr;
+  Real* distance_queries = nullptr;
 };
 
 /// Adds what one query contributes: with p the probabilities, m what is kept of them and g the
@@ -208,6 +237,15 @@ void send_back(const AttentionSpec& spec, const HeadInputs<Real>& in, Index head
     }
     if (in.biases != nullptr) {
       to.biases[bias_distance(document_of(spec, query), in, query, key)] += probability * change;
+    }
+    const Index row = distance_row(document_of(spec, query), in, query, key) * d;
+    for (Index c = 0; in.distance_keys != nullptr && c < d; ++c) {
+      to.query[query * d + c] += weight * in.distance_keys[row + c];
+      to.distance_keys[row + c] += weight * q[c];
+    }
+    for (Index c = 0; in.distance_queries != nullptr && c < d; ++c) {
+      to.key[key * d + c] += weight * in.distance_queries[row + c];
+      to.distance_queries[row + c] += weight * k[c];
     }
     if (in.relative_keys == nullptr) continue;
     const Index t = steps_between(spec, document_of(spec, query), head, query, key);
@@ -322,6 +360,8 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
   result.position_bias.resize(positions.position_bias.size());
   result.relative_keys.resize(positions.keys.size());
   result.distance_bias.resize(positions.biases.size());
+  result.distance_keys.resize(positions.distance_keys.size());
+  result.distance_queries.resize(positions.distance_queries.size());
   const Index steps = static_cast<Index>(positions.keys.size()) / (heads * d);
   for (Index head = 0; head < heads; ++head) {
     const auto in = with_positions<Real>(
@@ -333,6 +373,11 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
     if (in.biases != nullptr) {
       to.biases = result.distance_bias.data() + head * (2 * in.bias_reach + 1) + in.bias_reach;
     }
+    const auto rows_of = [&](std::vector<Real>& rows) {
+      return rows.data() + head * static_cast<Index>(rows.size()) / heads;
+    };
+    to.distance_keys = rows_of(result.distance_keys);
+    to.distance_queries = rows_of(result.distance_queries);
     if (terms.relative != nullptr) {
       to.content_bias = result.content_bias.data() + head * d;
       to.position_bias = result.position_bias.data() + head * d;

@@ -26,9 +26,11 @@ struct PositionTerms {
   const RelativePositions* relative = nullptr;
   /// Any floating dtype.
   const Tensor* distance_bias = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
 
   PositionTerms(const RelativePositions* given = nullptr) : relative(given) {}
   PositionTerms(const Tensor* biases) : distance_bias(biases) {}
+  PositionTerms(const DistanceKeys* distances) : distance_keys(distances) {}
 };
 
 /// Inputs [H, n, d] of any floating dtype; all arithmetic is in Real (float or double).
@@ -42,7 +44,7 @@ template <typename Real>
 struct ReferenceGradients {
   std::vector<Real> query, key, value;
   std::vector<Real> content_bias, position_bias, relative_keys;
-  std::vector<Real> distance_bias;
+  std::vector<Real> distance_bias, distance_keys, distance_queries;
 };
 
 /// out_gradient is [nq, H·d].

@@ -1,13 +1,11 @@
 #include "models/encoder.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "core/error.h"
 #include "models/registry.h"
 #include "models/token_tables.h"
-#include "ops/distance_bias.h"
 
 namespace longformer::models {
 namespace {
@@ -90,10 +88,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
 }  // namespace
 
 Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtype)
-    : distance_bias_(config.recipe.distance_bias),
-      heads_(config.heads),
-      dropout_(config.hidden_dropout),
-      has_global_attention_(config.has_global_attention()) {
+    : dropout_(config.hidden_dropout), has_global_attention_(config.has_global_attention()) {
   const LayerSource source = layer_source(config, weights, dtype);
   const Index width = config.hidden_size;
   embeddings_ = embedding_tables(config, source);
@@ -103,11 +98,7 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   for (Index layer = 0; layer < config.layers; ++layer) {
     layers_.add(encoder_layer(config, layer, source));
   }
-  if (distance_bias_ == DistanceBias::buckets) {
-    distance_buckets_ =
-        weights.get_fp32(kDistanceBuckets, {config.recipe.bucket_rows, config.heads},
-                         Init::normal(config.initializer_range));
-  }
+  distances_ = Distances(config, source);
   if (config.recipe.has_final_norm) final_norm_ = layer_norm(source, "encoder.final_norm", width);
   for (const RotaryConfig& rotation : config.recipe.rotations) {
     rotations_.push_back(std::make_unique<Rotary>(rotation, config.head_size()));
@@ -125,19 +116,6 @@ Tensor Encoder::embed(const ops::Context& context, const Batch& batch) const {
   return projection_ ? ops::linear(context, embedded, *projection_, context.dtype) : embedded;
 }
 
-std::optional<Tensor> Encoder::distance_bias(const ops::Context& context,
-                                             std::span<const Index> starts) const {
-  if (distance_bias_ == DistanceBias::none) return std::nullopt;
-  if (distance_bias_ == DistanceBias::buckets) {
-    return ops::bucket_biases(context, distance_buckets_, {});
-  }
-  Index longest = 1;
-  for (std::size_t i = 1; i < starts.size(); ++i) {
-    longest = std::max(longest, starts[i] - starts[i - 1]);
-  }
-  return ops::slope_biases(context, heads_, longest - 1);
-}
-
 Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                         const PassOptions& options) const {
   kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
@@ -149,7 +127,7 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   shared->rows = kernels::shared(std::move(rows));
   for (const auto& rotary : rotations_)
     shared->rotations.push_back(rotary->of(batch.starts, batch.positions));
-  shared->distance_bias = distance_bias(context, batch.starts);
+  distances_.fill(context, *shared);
   const Tensor hidden = layers_.forward(context, embed(context, batch), shared, options);
   if (!final_norm_) return hidden;
   Tensor normal = ops::layer_norm(context, hidden, *final_norm_);

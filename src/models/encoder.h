@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "models/distances.h"
 #include "models/network.h"
 #include "ops/embedding.h"
 
@@ -19,7 +20,6 @@ inline constexpr const char* kWordEmbeddings = "embeddings.word_embeddings.weigh
 inline constexpr const char* kWordEmbeddingLayer = "embeddings.word_embeddings";
 inline constexpr const char* kPositionEmbeddings = "embeddings.position_embeddings.weight";
 inline constexpr const char* kPooler = "pooler.dense";
-inline constexpr const char* kDistanceBuckets = "encoder.relative_attention_bias.weight";
 
 class Encoder final : public Network {
  public:
@@ -39,8 +39,6 @@ class Encoder final : public Network {
 
  private:
   Tensor embed(const ops::Context& context, const Batch& batch) const;
-  std::optional<Tensor> distance_bias(const ops::Context& context,
-                                      std::span<const Index> starts) const;
 
   ops::EmbeddingTables embeddings_;
   std::optional<ops::Linear> projection_;
@@ -48,10 +46,7 @@ class Encoder final : public Network {
   /// Behind the last layer.
   std::optional<ops::LayerNorm> final_norm_;
   std::vector<std::unique_ptr<Rotary>> rotations_;
-  DistanceBias distance_bias_;
-  Index heads_;
-  /// Learned biases by distance, [buckets, heads].
-  Tensor distance_buckets_;
+  Distances distances_;
   std::optional<ops::Linear> pooler_;
   double dropout_;
   bool has_global_attention_;

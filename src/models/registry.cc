@@ -294,7 +294,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 23> kFamilies = {{
+const std::array<Family, 25> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -410,6 +410,8 @@ const std::array<Family, 23> kFamilies = {{
      .names = {.prefixes = kJinaV3, .renames = kJinaV3Names},
      .encoder = jina_v3()},
     mpnet(roberta(30527, "MPNetTokenizer")),
+    deberta_v2(true),
+    deberta_v2(false),
     {.model_type = "linformer",
      .base = "bert",
      .class_prefix = "Linformer",
@@ -492,7 +494,7 @@ constexpr std::string_view kAlbert =
     "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
     "RoBERTa of the same language does what it does";
 
-constexpr std::array<Stranger, 47> kStrangers = {{
+constexpr std::array<Stranger, 46> kStrangers = {{
     {"eurobert", kReadsLong},
     {"big_bird", kOtherLong},
     {"nystromformer", kOtherLong},
@@ -504,7 +506,6 @@ constexpr std::array<Stranger, 47> kStrangers = {{
     {"longt5", kLongEncoderDecoder},
     {"bigbird_pegasus", kLongEncoderDecoder},
     {"deberta", kDisentangled},
-    {"deberta-v2", kDisentangled},
     {"albert", kAlbert},
     {"ernie", kOtherEncoder},
     {"convbert", kOtherEncoder},
@@ -610,7 +611,9 @@ const Family& family_of(std::string_view model_type, const std::string& name,
 const Family& told_apart(const Family& family, const formats::ConfigReader& config) {
   const auto has = [&](const KeyName& told) {
     const std::string key(told.first);
-    return config.has(key) && config.at(key) == std::string(told.second);
+    if (!config.has(key)) return false;
+    const auto& value = config.at(key);
+    return (value.is_string() ? value.get<std::string>() : value.dump()) == told.second;
   };
   for (const Family& other : kFamilies) {
     const auto& values = other.told_by;

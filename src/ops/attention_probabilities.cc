@@ -35,6 +35,8 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
                              const ProbabilityInputs& in, std::span<const Index> heads,
                              const std::function<void(const HeadProbabilities&)>& observe) {
   std::vector<kernels::GlobalRows> with_globals;
+  std::optional<kernels::DistanceKeys> distances;
+  if (in.distance_keys != nullptr) distances = view_of(*in.distance_keys);
   if (in.projections != nullptr) with_globals = kernels::documents_with_globals(spec);
   auto next = with_globals.begin();
   for (std::size_t document = 0; document < spec.rows->documents.size(); ++document) {
@@ -59,8 +61,9 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
           .which = {static_cast<Index>(document), head}, .local = {}, .global = {}};
       const auto layout = kernels::probability_layout(spec, found.which);
       found.local = context.memory.tensor({layout.rows, layout.columns}, DType::f32);
-      kernels::attention_probabilities(spec, {in.query, in.key, in.distance_bias}, found.which,
-                                       numbers(found.local), context.threads);
+      kernels::attention_probabilities(
+          spec, {in.query, in.key, in.distance_bias, distances ? &*distances : nullptr},
+          found.which, numbers(found.local), context.threads);
       if (has_globals) {
         // Nothing was computed for the rows of global tokens with the local projections.
         kernels::clear_rows(found.local, globals.rows.rows, globals.rows.document.query_begin);

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/attention/probabilities.h"
+#include "ops/attention.h"
 #include "ops/global_attention.h"
 
 namespace longformer::ops {
@@ -29,6 +30,7 @@ struct ProbabilityInputs {
   const GlobalProjections* projections = nullptr;
   /// See KeyGroup; null for none.
   const Tensor* distance_bias = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
 };
 
 /// Computes the probabilities of the given heads and hands them over one by one, document by

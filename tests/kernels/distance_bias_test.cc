@@ -258,7 +258,7 @@ TEST(DistanceBias, IsRefusedWhereItIsNotComputed) {
   EXPECT_EQ(error([](Biased& bad) { bad.biases = bad.biases.to(DType::bf16); }),
             "attention: expected biases by distance in fp32, found bf16");
   EXPECT_EQ(error([](Biased& bad) { edit(bad.spec).global_keys = {1}; }),
-            "attention: expected no global keys with biases by distance, found 1");
+            "attention: expected no global keys with biases or keys of distances, found 1");
 }
 
 }  // namespace

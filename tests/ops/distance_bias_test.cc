@@ -1,9 +1,12 @@
-// Buckets and slopes of biases by distance against numbers of the published code.
+// Buckets and slopes of biases by distance, and rows of keys of distances, against numbers of the
+// published code.
 #include "ops/distance_bias.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
+
+#include "ops/distance_keys.h"
 
 namespace longformer::ops::distance_bias_test {
 namespace {
@@ -55,6 +58,71 @@ TEST(DistanceBias, BucketsAreThoseOfTransformers) {
       ASSERT_EQ(distance_bucket(t, buckets), first[run].second) << buckets.count << ", " << t;
     }
   }
+}
+
+/// From make_log_bucket_position of DeBERTa-v2 in transformers 5.23, with the clamping behind it.
+TEST(DistanceKeys, RowsAreThoseOfTransformers) {
+  struct Rows {
+    LogBuckets buckets;
+    std::vector<std::pair<Index, Index>> first;
+  };
+  const std::vector<Rows> cases = {
+      {{8, 32},
+       {{-40, 0},
+        {-31, 1},
+        {-15, 2},
+        {-7, 3},
+        {-4, 4},
+        {-3, 5},
+        {-2, 6},
+        {-1, 7},
+        {0, 8},
+        {1, 9},
+        {2, 10},
+        {3, 11},
+        {4, 12},
+        {5, 13},
+        {8, 14},
+        {16, 15}}},
+      {{16, 512},
+       {{-600, 0}, {-511, 1}, {-282, 2}, {-155, 3}, {-86, 4}, {-47, 5}, {-26, 6},  {-14, 7},
+        {-8, 8},   {-7, 9},   {-6, 10},  {-5, 11},  {-4, 12}, {-3, 13}, {-2, 14},  {-1, 15},
+        {0, 16},   {1, 17},   {2, 18},   {3, 19},   {4, 20},  {5, 21},  {6, 22},   {7, 23},
+        {8, 24},   {9, 25},   {15, 26},  {27, 27},  {48, 28}, {87, 29}, {156, 30}, {283, 31}}},
+      {{0, 7},
+       {{-9, 0},
+        {-6, 1},
+        {-5, 2},
+        {-4, 3},
+        {-3, 4},
+        {-2, 5},
+        {-1, 6},
+        {0, 7},
+        {1, 8},
+        {2, 9},
+        {3, 10},
+        {4, 11},
+        {5, 12},
+        {6, 13}}}};
+  for (const auto& [buckets, first] : cases) {
+    const Index farthest = -first[0].first;
+    const std::vector<std::int32_t> rows = distance_rows(buckets, farthest);
+    std::size_t run = 0;
+    for (Index t = -farthest; t <= farthest; ++t) {
+      if (run + 1 < first.size() && t == first[run + 1].first) ++run;
+      ASSERT_EQ(rows[static_cast<std::size_t>(t + farthest)], first[run].second) << t;
+    }
+  }
+  // The 512 rows of deberta-v3: the sum of distance · row over the first distance of each.
+  const std::vector<std::int32_t> third = distance_rows({256, 512}, 700);
+  Index sum = 0, runs = 0;
+  for (std::size_t i = 0; i < third.size(); ++i) {
+    if (i > 0 && third[i] == third[i - 1]) continue;
+    sum += (static_cast<Index>(i) - 700) * third[i];
+    ++runs;
+  }
+  EXPECT_EQ(runs, 512);
+  EXPECT_EQ(sum, 15838789);
 }
 
 /// From the code of train-short-test-long (ALiBi).

@@ -532,6 +532,8 @@ std::vector<Row> rows() {
       groups_row(),
       attention_with_biases_row(),
       bucket_biases_row(),
+      attention_with_distance_keys_row(),
+      scaled_row(),
       square_difference_row(),
       rows_row(false),
       rows_row(true),

@@ -25,7 +25,7 @@ from transformers.models.nomic_bert import modeling_nomic_bert
 
 HEADS = head_parity.HEADS
 # Families that longformer_cpp runs; the others have their oracles alone.
-RUN = ["modernbert", "nomic_bert", "gte", "jina_embeddings_v3", "mpnet", "jina_v2"]
+RUN = ["modernbert", "nomic_bert", "gte", "jina_embeddings_v3", "mpnet", "jina_v2", "deberta-v2"]
 # Families whose classes know one way to compute attention.
 ONE_ROUTE = ("mpnet", "deberta-v2", "jina_v2")
 FAMILIES = {
@@ -388,8 +388,6 @@ def draw_deberta(decks, config, length, _size):
         "share_att_key": decks.deal("shared keys", (True, True, False)),
         "norm_rel_ebd": decks.deal("relative norm", ("layer_norm", "none")),
         "position_biased_input": decks.deal("biased input", (False, False, True)),
-        "conv_kernel_size": decks.deal("convolution", (0, 0, 3)),
-        "conv_act": "gelu",
         "pooler_hidden_act": decks.deal("pooler activation", ("gelu", "tanh")),
         "legacy": decks.deal("legacy", (True, False)),
     }

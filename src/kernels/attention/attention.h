@@ -3,7 +3,9 @@
 // Dimensions: H heads, d head size, nq queries, nk keys, r reach, g global keys.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -20,6 +22,20 @@ struct RelativePositions {
   /// r [H, m, d] of the dtype of the queries; row t belongs to the distance t · dilation of its
   /// head. m is above every t that occurs.
   const Tensor& keys;
+};
+
+/// Positions as in DeBERTa (docs/spec/modern-encoders.md#disentangled): with u the row of the
+/// distance from key j to query i, the score is (q_i·k_j + q_i·r_u + k_j·s_u) / √d.
+struct DistanceKeys {
+  /// r and s [H, P, d] of the dtype of the queries; null for a term that is left out.
+  const Tensor* keys = nullptr;
+  const Tensor* queries = nullptr;
+  /// Row of each distance −R … R, never less than the one before; the ends hold beyond.
+  std::span<const std::int32_t> rows = {};
+
+  Index count() const {
+    return keys != nullptr ? keys->dimension(1) : queries != nullptr ? queries->dimension(1) : 0;
+  }
 };
 
 /// Inputs are head-major, [H, n, d], fp32 or bf16 (all three alike); scores are scaled by 1/√d
@@ -39,6 +55,14 @@ struct AttentionArguments {
   /// is added to the scores, as they go into the softmax, of keys t positions behind their query;
   /// those farther than R take the last.
   const Tensor* distance_bias = nullptr;
+  /// Given exactly when the spec has keys of distances.
+  const DistanceKeys* distance_keys = nullptr;
+};
+
+/// Gradients in the shapes and dtypes of the keys and queries; null for those that are not there.
+struct DistanceKeyGradients {
+  Tensor* keys = nullptr;
+  Tensor* queries = nullptr;
 };
 
 struct RelativeGradients {
@@ -68,6 +92,8 @@ struct AttentionBackwardArguments {
   const Tensor* distance_bias = nullptr;
   /// Null where nobody wants it.
   Tensor* distance_bias_gradient = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
+  DistanceKeyGradients distance_key_gradients = {};
   int threads = 1;
 };
 

@@ -25,6 +25,7 @@ struct AttentionInputs {
   const Tensor* logsumexp = nullptr;
   const RelativePositions* relative = nullptr;
   const Tensor* distance_bias = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
 };
 /// Throws Error unless shapes and dtypes agree with the spec.
 void check_inputs(const AttentionSpec& spec, const AttentionInputs& in);

@@ -7,6 +7,7 @@
 
 #include "kernels/attention/attention.h"
 #include "kernels/attention/distance_bias.h"
+#include "kernels/attention/distance_keys.h"
 #include "kernels/attention/fused_tile.h"
 #include "kernels/attention/relative.h"
 #include "kernels/attention/tasks.h"
@@ -61,6 +62,8 @@ struct HeadSums {
   Tensor relative_keys;
   /// [2R + 1]
   std::vector<double> distance_bias;
+  /// [DistanceKeyTerm::padded_rows][dims]
+  Tensor distance_keys, distance_queries;
 
   /// Starts again with zeros.
   void start(const BackwardPlan& plan, Range keys);
@@ -137,6 +140,7 @@ class BackwardWorker {
   float* position_sums_ = nullptr;
   std::optional<RelativeTerm> relative_;
   std::optional<DistanceBias> bias_;
+  std::optional<DistanceKeyTerm> distance_keys_;
 
   std::vector<Task> tasks_;
   std::vector<Lane> lanes_;

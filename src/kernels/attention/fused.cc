@@ -15,6 +15,7 @@
 #include "core/memory.h"
 #include "core/threads.h"
 #include "kernels/attention/distance_bias.h"
+#include "kernels/attention/distance_keys.h"
 #include "kernels/attention/few_queries.h"
 #include "kernels/attention/fused_tile.h"
 #include "kernels/attention/products.h"
@@ -43,7 +44,7 @@ struct Plan {
   TileKernels kernels;
   /// Inputs are bf16 and the kernels fp32.
   bool widen;
-  /// The spec has dropout, relative positions or biases by distance.
+  /// The spec has dropout, or terms of positions.
   bool training;
   /// Relative distances; 0 without.
   Index distances;
@@ -69,7 +70,7 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
   const bool bf16 = in.query.dtype() == DType::bf16;
   widen = bf16 && cpu_isa() < CpuIsa::avx512_bf16;
   kernels = bf16 && !widen ? bf16_tile_kernels() : fp32_tile_kernels();
-  training = spec.dropout.active() || spec.relative_positions || spec.distance_bias;
+  training = spec.dropout.active() || has_position_term(spec);
   distances = spec.relative_positions ? in.relative->keys.dimension(1) : 0;
   element_bytes = static_cast<Index>(element_size(in.query.dtype()));
   units = divide_up(spec.head_size, kernels.pack);
@@ -199,6 +200,7 @@ class Worker {
   std::optional<RelativeTerm> relative_;
   bool relative_started_ = false;
   std::optional<DistanceBias> bias_;
+  std::optional<DistanceKeyTerm> distance_keys_;
   float* added_ = nullptr;
   std::uint32_t* starts_ = nullptr;
   std::uint32_t* twists_ = nullptr;
@@ -219,7 +221,7 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
       std::max((plan.kernels.key_tile + plan.kernels.rows) * lanes, query_floats);
   // Lanes are a multiple of four; tiles stay aligned to whole vectors because every part is one of
   // `lanes` floats.
-  const bool adds = relative || plan.spec.distance_bias;
+  const bool adds = has_position_term(plan.spec);
   const Index added_floats = adds ? rows * lanes : 0;
   const Index dropout_floats = plan.training ? 2 * lanes + round_up(rows, 16) : 0;
   const Index floats = key_floats + value_floats + probability_floats +
@@ -264,6 +266,10 @@ void Worker::prepare_training() {
   key_numbers_.resize(static_cast<std::size_t>(plan_.chunk_rows));
   work_.added = added_;
   if (plan_.spec.distance_bias) bias_.emplace(*plan_.in.distance_bias, plan_.kernels.lanes);
+  if (plan_.spec.distance_keys) {
+    distance_keys_.emplace(plan_.kernels, plan_.spec.head_size, *plan_.in.distance_keys,
+                           plan_.chunk_rows);
+  }
   if (plan_.distances == 0) return;
   narrow_.resize(static_cast<std::size_t>(plan_.spec.head_size));
   relative_.emplace(plan_.kernels, plan_.spec.head_size, plan_.distances,
@@ -284,6 +290,7 @@ void Worker::run(const Task& task) {
                       scaled ? std::numbers::log2e_v<float>
                              : std::sqrt(static_cast<float>(plan_.spec.head_size)));
   }
+  if (distance_keys_) distance_keys_->start_head(head_);
   document_ = task.document;
   plan_.rows.collect(task, lanes_, blind_);
   for (const Index row : blind_) write_zeros(row);
@@ -375,6 +382,7 @@ void Worker::attend(const KeySequence& keys) {
     chunk_begin_ = packed_until_ = begin;
     packed_ = 0;
     rank_[0] = 0;
+    if (distance_keys_) distance_keys_->start_chunk();
     for (Index tile = 0; tile < tile_count(); ++tile) {
       work_.tile = tiles_[keys.count > plan_.chunk_rows ? tile : 0];
       if (begin == 0) start_tile(tile);
@@ -414,6 +422,7 @@ void Worker::pack_until(const KeySequence& keys, Index end) {
     rank_[packed_until_ + 1 - chunk_begin_] = packed_;
   }
   clear_rows_from(packed_);
+  if (distance_keys_) distance_keys_->take_keys({work_.chunk.keys, plan_.units, packed_});
   if (plan_.kernels.pack == 2 && packed_ % 2 == 1) {
     pack_value_pair(even_value_, nullptr, packed_ - 1);
   }
@@ -541,7 +550,7 @@ void Worker::attend_in_training(Index tile) {
     twists_[i] = mask.twist;
     lane_numbers_[i] = floor_divide(lane.position, dilation_);
     // Biases of consecutive numbers are copied at once, and nobody reads the lanes behind the last.
-    if (bias_) lane_numbers_[i] += std::max<Index>(tile * lanes + i - last, 0);
+    if (!relative_) lane_numbers_[i] += std::max<Index>(tile * lanes + i - last, 0);
     if (work_.tile.first[i] >= work_.tile.last[i]) continue;
     keys.begin = std::min(keys.begin, static_cast<Index>(work_.tile.first[i]));
     keys.end = std::max(keys.end, static_cast<Index>(work_.tile.last[i]));
@@ -552,6 +561,10 @@ void Worker::attend_in_training(Index tile) {
     const Index rest =
         round_up(keys.end - keys.begin, plan_.kernels.rows) - (keys.end - keys.begin);
     std::fill_n(added_ + keys.end * lanes, rest * lanes, 0.0f);
+  }
+  if (distance_keys_) {
+    const RelativeTile queries = {work_.tile.queries, nullptr, lane_numbers_, key_numbers_};
+    distance_keys_->scores(queries, keys, plan_.kernels.pack == 1 ? work_.scale : 1.0f, added_);
   }
   if (relative_) {
     const RelativeTile relative = {work_.tile.position_queries, nullptr, lane_numbers_,

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/threads.h"
 #include "kernels/attention/backends.h"
+#include "kernels/attention/distance_keys.h"
 #include "kernels/gemm.h"
 
 namespace longformer::kernels {
@@ -26,10 +27,25 @@ struct Head {
   /// [globals, d]; of the band form only.
   std::vector<float> global_keys;
   HeadBiases biases;
+  const DistanceKeys* distances = nullptr;
+  /// Products of queries with keys of distances, and of keys with queries of distances, scaled,
+  /// [n, P]; empty without.
+  std::vector<float> query_rows = {}, key_rows = {};
   float* out;
 
   float scale() const { return 1 / std::sqrt(static_cast<float>(size)); }
 };
+
+/// The terms of positions in the score of a query and a key of the document.
+float position_term(const Head& head, Index query, Index key) {
+  const Index position = head.rows.query_offset + query;
+  float term = head.biases.at(key - position);
+  if (head.distances == nullptr) return term;
+  const Index row = row_at(*head.distances, position - key), count = head.distances->count();
+  if (!head.query_rows.empty()) term += head.query_rows[query * count + row];
+  if (!head.key_rows.empty()) term += head.key_rows[key * count + row];
+  return term;
+}
 
 /// Queries first, first + stride, …: with the dilation as stride their windows share keys.
 struct QueryBlock {
@@ -84,9 +100,8 @@ void fill_dense(const Head& head, const QueryBlock& block, std::span<std::uint8_
     const Index i = block.query(t);
     float* scores = head.out + i * layout.columns;
     mark_dense(head, i, visible);
-    const Index position = rows.query_offset + i;
     for (Index j = 0; j < layout.columns; ++j) {
-      scores[j] = visible[j] == 0 ? kMaskedScore : scores[j] + head.biases.at(j - position);
+      scores[j] = visible[j] == 0 ? kMaskedScore : scores[j] + position_term(head, i, j);
     }
     softmax_in_place(scores, layout.columns);
   }
@@ -108,15 +123,17 @@ void fill_band_row(const Head& head, Index i, OffsetRange offsets, const float* 
   std::fill_n(band, head.layout.columns - head.layout.globals, kMaskedScore);
   const Index position = rows.query_offset + i;
   for (Index s = offsets.first; s <= offsets.last; ++s) {
-    const Index distance = s * head.pattern.dilation;
-    if (rows.keys[position + distance] != KeyKind::ordinary) continue;
-    band[head.pattern.reach_left + s] = window[s - offsets.first] + head.biases.at(distance);
+    const Index key = position + s * head.pattern.dilation;
+    if (rows.keys[key] != KeyKind::ordinary) continue;
+    band[head.pattern.reach_left + s] = window[s - offsets.first] + position_term(head, i, key);
   }
   softmax_in_place(scores, head.layout.columns);
 }
 
 void fill_band(const Head& head, const QueryBlock& block, float* scratch) {
-  const auto& [rows, pattern, layout, size, query, key, global_keys, biases, out] = head;
+  const DocumentRows& rows = head.rows;
+  const HeadPattern& pattern = head.pattern;
+  const ProbabilityLayout& layout = head.layout;
   const OffsetRange first = offsets_at(pattern, rows, block.first);
   const OffsetRange last = offsets_at(pattern, rows, block.query(block.count - 1));
   // Query t meets at offset s the key number t + s, counted from the position of query 0.
@@ -124,11 +141,11 @@ void fill_band(const Head& head, const QueryBlock& block, float* scratch) {
   const Index keys = block.count - 1 + last.last - begin + 1;
   if (keys > 0) {
     const Index position = rows.query_offset + block.first + begin * pattern.dilation;
-    multiply(head, block, {key + position * size, keys, pattern.dilation, scratch, keys});
+    multiply(head, block, {head.key + position * head.size, keys, pattern.dilation, scratch, keys});
   }
   if (layout.globals > 0) {
     multiply(head, block,
-             {global_keys.data(), layout.globals, 1, out + block.first * layout.columns,
+             {head.global_keys.data(), layout.globals, 1, head.out + block.first * layout.columns,
               block.stride * layout.columns});
   }
   for (Index t = 0; t < block.count; ++t) {
@@ -210,6 +227,21 @@ void attention_probabilities(const AttentionSpec& spec, const ScoreInputs& in, D
                .biases = {in.distance_bias, which.head},
                .out = out.data()};
   if (!layout.dense) head.global_keys = gathered(rows.globals, head.key, d);
+  if (in.distance_keys != nullptr) {
+    head.distances = in.distance_keys;
+    const auto products = [&](const float* of, Index count, const Tensor* with) {
+      std::vector<float> found;
+      if (with == nullptr) return found;
+      const Tensor rows_of_head = head_of(*with, which.head);
+      found.resize(static_cast<std::size_t>(count * with->dimension(1)));
+      gemm(
+          {.m = count, .n = with->dimension(1), .k = d, .transpose_b = true, .alpha = head.scale()},
+          of, rows_of_head.data<float>(), found.data());
+      return found;
+    };
+    head.query_rows = products(head.query, rows.query_count, in.distance_keys->keys);
+    head.key_rows = products(head.key, rows.key_count, in.distance_keys->queries);
+  }
   const auto blocks = blocks_of(layout.rows, layout.dense ? 1 : head.pattern.dilation);
   const auto tasks = static_cast<Index>(blocks.size());
   // A dense row needs a byte per key; a block of the band its products with all keys in reach.

@@ -31,9 +31,10 @@ struct ScoreInputs {
   const Tensor& query;
   const Tensor& key;
   const Tensor* distance_bias = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
 };
 
-/// Writes softmax(q·kᵀ/√d), with biases by distance if the spec has them, of every query over the
+/// Writes softmax(q·kᵀ/√d), with the terms of positions that the spec has, of every query over the
 /// keys that it sees to out [rows, columns]; what a query does not see is 0, and so is a global key
 /// at its place in the window, as it counts once. Throws Error when global queries see everything
 /// and the form is not dense: their keys have no columns.
