@@ -12,7 +12,7 @@ Family mpnet(EncoderTraits roberta);
 /// BERT's traits become those of jina-embeddings-v2, with the gated feed-forward block or BERT's.
 Family jina_v2(EncoderTraits bert, bool is_gated);
 
-/// With the masked-LM head of before, or that of `legacy` false.
+/// The masked-LM head is that of before, or that of `legacy` false.
 Family deberta_v2(bool is_legacy);
 
 }  // namespace longformer::models
