@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "models/rotary_config.h"
@@ -51,6 +52,8 @@ struct LayerRecipe {
   /// Rotary positions of the kinds of layers, and the kind of each layer; empty for none.
   std::vector<RotaryConfig> rotations = {};
   std::vector<std::size_t> rotation_of_layer = {};
+  /// Names of the kinds in rope_parameters; empty where that is one object for all layers.
+  std::vector<std::string_view> rotation_names = {};
   DistanceBias distance_bias = DistanceBias::none;
   /// Rows of the table of buckets.
   Index bucket_rows = 0;

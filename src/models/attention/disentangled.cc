@@ -28,7 +28,7 @@ class DisentangledAttention final : public Attention {
 
   Tensor forward(const ops::Context& context, const Tensor& x,
                  const LayerInput& in) const override {
-    ops::AttentionSpec spec = {pattern_, in.shared.rows};
+    ops::AttentionSpec spec = {pattern_, in.shared.rows_without_globals};
     spec.dropout = context.dropout(attention_dropout_, place_);
     auto projected = ops::project_heads(context, x, query_key_value_, heads(), pattern_.head_size);
     projected[0] = ops::scaled(context, projected[0], scale());
