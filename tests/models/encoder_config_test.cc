@@ -254,7 +254,7 @@ TEST(EncoderConfig, KeysOfDistances) {
   refused(R"("conv_kernel_size": 3)", "conv_kernel_size: expected 0, found 3: the convolution");
   refused(R"("embedding_size": 128)", "embedding_size: expected 1536");
   refused(R"("pooler_dropout": 0.1)", "pooler_dropout");
-  refused(R"("position_buckets": 1000)", "max_relative_positions: expected more than half");
+  refused(R"("position_buckets": 2000)", "max_relative_positions: expected more than half");
 }
 
 TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
