@@ -64,8 +64,8 @@ def main():
     binary = os.environ.get("LONGFORMER_BINARY", str(run.ROOT / "build" / "longformer"))
     command = [binary, "finetune", options.model, data, "--task", "rerank", "--hard-negatives", 3, "--truncate", "--bf16",
                "--output-dir", options.folder / f"reranker-{options.questions}", "--num-train-epochs", 1,
-               "--per-device-train-batch-size", 8, "--gradient-accumulation-steps", 1, "--learning-rate", 5e-5,
-               "--head-learning-rate", 5e-4, "--warmup-ratio", 0.1, "--save-steps", 50, "--save-total-limit", 1,
+               "--per-device-train-batch-size", 8, "--gradient-accumulation-steps", 1, "--learning-rate", 2e-4,
+               "--head-learning-rate", 1e-3, "--warmup-ratio", 0.1, "--save-steps", 50, "--save-total-limit", 1,
                "--resume-from-checkpoint", "last", "--threads", options.threads]  # fmt: skip
     subprocess.run(list(map(str, command)), check=True)
     return 0

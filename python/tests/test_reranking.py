@@ -67,5 +67,5 @@ def test_what_does_not_fit(made, folder):
         reranker.predict([("a", "b"), ("a",)])
     with pytest.raises(TypeError, match=r"texts\[1\]"):
         reranker("who", ["a", None])
-    with pytest.raises(longformer_cpp.Error, match="top_n"):
+    with pytest.raises(longformer_cpp.Error, match="top.n"):
         reranker("who", ["a"], top_n=0)
