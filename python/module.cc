@@ -178,6 +178,7 @@ NB_MODULE(_native, module) {
   bind_model(module);
   bind_tokenizer(module);
   bind_embedding(module);
+  bind_reranking(module);
   bind_search(module);
   bind_tasks(module);
   bind_multi_hop(module);

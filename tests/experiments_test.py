@@ -43,6 +43,7 @@ NEEDS = {
     "experiments/retrieval/fusion.py": (["model"], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/retrieval/handbook.py": (["ja-JP", "ja"], "ja-JP"),
     "experiments/retrieval/program.py": (["model"], "squad/dev-v1.1.json"),
+    "experiments/retrieval/reranker.py": (["model", "folder"], "train.jsonl"),
     "experiments/retrieval/run.py": (["bert", "model"], "wiki_en_extract/enwiki_AA.txt.xz"),
 }
 #: Scripts that read no data set: random weights, texts of their own, lines of `longformer bench`, or docs/results.

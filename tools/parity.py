@@ -54,6 +54,7 @@ COMPARISONS = {
     "model_parity.py": Comparison(models=128),
     "pipeline_parity.py": Comparison((PROGRAM,)),
     "property_parity.py": Comparison(),
+    "rerank_parity.py": Comparison((PROGRAM,)),
     "retrieval_parity.py": Comparison((MINILM, PROGRAM)),
     "sequence_convert_parity.py": Comparison((PROGRAM,)),
     "sentence_parity.py": Comparison((MINILM, PROGRAM)),

@@ -40,8 +40,9 @@ constexpr std::array<std::string_view, 19> kTokenizerKeys = {"add_prefix_space",
                                                              "truncation_side",
                                                              "unk_token",
                                                              "model_input_names"};
-constexpr std::array<std::string_view, 5> kModelKeys = {
-    "prompts", "default_prompt_name", "similarity_fn_name", "truncate_dim", "passage_context"};
+constexpr std::array<std::string_view, 6> kModelKeys = {
+    "prompts",      "default_prompt_name", "similarity_fn_name",
+    "truncate_dim", "passage_context",     "activation_fn"};
 constexpr std::array<std::string_view, 2> kTextKeys = {"max_seq_length", "do_lower_case"};
 constexpr std::array<std::string_view, 8> kPoolingKeys = {"pooling_mode",
                                                           "include_prompt",
@@ -112,7 +113,8 @@ constexpr std::array<KeyValue, 14> kTokenizerValues = {{
     {"continuing_subword_prefix", "\"##\""},
 }};
 constexpr std::array<std::string_view, 1> kModelAlways = {"__version__"};
-constexpr std::array<KeyValue, 1> kModelValues = {{{"model_type", "\"SentenceTransformer\""}}};
+constexpr std::array<KeyValue, 2> kModelValues = {
+    {{"model_type", "\"SentenceTransformer\""}, {"model_type", "\"CrossEncoder\""}}};
 constexpr std::array<std::string_view, 3> kTextAlways = {"cache_dir", "tokenizer_name_or_path",
                                                          "unpad_inputs"};
 constexpr std::array<KeyValue, 8> kTextValues = {{

@@ -18,6 +18,7 @@
 #include "index/vector_scores.h"
 #include "index/word_query.h"
 #include "index/word_tokenizer.h"
+#include "tasks/search/third_stage.h"
 #include "text/search_words.h"
 
 namespace longformer {
@@ -291,9 +292,12 @@ class AskedQuestion {
   std::vector<SearchHit> hits() {
     rank_allowed();
     // Two of three may overlap one that is shown.
-    std::vector<Index> rows = best_rows(kRescored + 3 * query_.top_k);
+    std::vector<Index> rows = best_rows(kRescored + 3 * tasks::passages_for_reranking(query_));
     if (!vector_.empty()) rescore(rows);
-    return without_overlaps(rows);
+    std::vector<SearchHit> hits = without_overlaps(rows);
+    tasks::rerank(query_, hits);
+    mark(hits);
+    return hits;
   }
 
   std::vector<RankedDocument> documents() {
@@ -302,10 +306,16 @@ class AskedQuestion {
     if (!vector_.empty()) rescore(rows);
     std::vector<std::string> names = store_.document_names(passages_of(rows));
     std::vector<RankedDocument> ranked;
+    std::vector<Index> best;
     std::set<std::string> seen;
     for (std::size_t i = 0; i < rows.size() && std::ssize(ranked) < query_.top_k; ++i) {
       if (!seen.insert(names[i]).second) continue;
       ranked.push_back({.name = std::move(names[i]), .score = scores_.ranked[at(rows[i])]});
+      best.push_back(rows[i]);
+    }
+    if (query_.reranker != nullptr) {
+      best.resize(std::min(best.size(), static_cast<std::size_t>(query_.rerank_depth)));
+      tasks::rerank(query_, texts_of(best), ranked);
     }
     return ranked;
   }
@@ -425,11 +435,20 @@ class AskedQuestion {
     return passages;
   }
 
+  std::vector<std::string> texts_of(const std::vector<Index>& rows) const {
+    std::vector<std::string> texts;
+    for (index::PassageRow& passage : store_.passages(passages_of(rows))) {
+      texts.push_back(std::move(passage.text));
+    }
+    return texts;
+  }
+
   std::vector<SearchHit> without_overlaps(const std::vector<Index>& rows) const {
     std::vector<index::PassageRow> passages = store_.passages(passages_of(rows));
+    const std::int64_t wanted = tasks::passages_for_reranking(query_);
     std::vector<SearchHit> hits;
     std::map<std::string, std::vector<CharacterSpan>> spans_of;
-    for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < query_.top_k; ++i) {
+    for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < wanted; ++i) {
       const CharacterSpan span = {passages[i].begin, passages[i].end};
       auto& others = spans_of[passages[i].document];
       const bool is_shown = std::any_of(others.begin(), others.end(),
@@ -438,7 +457,6 @@ class AskedQuestion {
       others.push_back(span);
       hits.push_back(hit(rows[i], std::move(passages[i])));
     }
-    mark(hits);
     return hits;
   }
 
