@@ -58,7 +58,7 @@ const Family& encoder_family(const ConfigReader& config) {
           "{}: model_type: expected an encoder ({}), found {}, a language model, which generates "
           "text and is evaluated on text",
           config.name(), encoder_names(), family.model_type);
-  return family;
+  return told_apart(family, config);
 }
 
 /// The object with other names of keys in place of those that count less

@@ -98,6 +98,7 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   for (Index layer = 0; layer < config.layers; ++layer) {
     layers_.add(encoder_layer(config, layer, source));
   }
+  distances_ = Distances(config, source);
   if (config.recipe.has_final_norm) final_norm_ = layer_norm(source, "encoder.final_norm", width);
   for (const RotaryConfig& rotation : config.recipe.rotations) {
     rotations_.push_back(std::make_unique<Rotary>(rotation, config.head_size()));
@@ -130,6 +131,7 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   }
   for (const auto& rotary : rotations_)
     shared->rotations.push_back(rotary->of(batch.starts, batch.positions));
+  distances_.fill(context, *shared);
   const Tensor hidden = layers_.forward(context, embed(context, batch), shared, options);
   if (!final_norm_) return hidden;
   Tensor normal = ops::layer_norm(context, hidden, *final_norm_);

@@ -8,7 +8,9 @@ namespace {
 class DenseAttention final : public Attention {
  public:
   DenseAttention(const EncoderConfig& config, Index layer, const LayerSource& source)
-      : pattern_{.head_size = config.head_size(), .heads = config.pattern(layer)},
+      : pattern_{.head_size = config.head_size(),
+                 .heads = config.pattern(layer),
+                 .distance_bias = config.recipe.distance_bias != DistanceBias::none},
         dropout_(config.attention_dropout),
         place_(layer_place(layer)),
         query_key_value_(query_key_value(config, layer, source)),
@@ -30,11 +32,16 @@ class DenseAttention final : public Attention {
       projected[0] = ops::rotate(context, projected[0], rotation);
       projected[1] = ops::rotate(context, projected[1], rotation);
     }
+    const std::optional<Tensor>& bias = in.shared.distance_bias;
     if (in.observer != nullptr) {
-      ops::attention_probabilities(context, spec, {.query = projected[0], .key = projected[1]},
-                                   in.observer->heads, in.observer->observe);
+      ops::attention_probabilities(
+          context, spec,
+          {.query = projected[0], .key = projected[1], .distance_bias = bias ? &*bias : nullptr},
+          in.observer->heads, in.observer->observe);
     }
-    return ops::attention(context, spec, projected[0], projected[1], projected[2]);
+    const ops::KeyGroup keys = {
+        .spec = spec, .key = projected[1], .value = projected[2], .distance_bias = bias};
+    return ops::attention_over(context, projected[0], {&keys, 1});
   }
 
  private:
