@@ -7,6 +7,7 @@
 #include "models/attention/attention.h"
 #include "models/language_model_config.h"
 #include "models/modernbert.h"
+#include "models/rms_families.h"
 #include "models/rotary_families.h"
 #include "text/encoder_folder.h"
 
@@ -293,7 +294,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 20> kFamilies = {{
+const std::array<Family, 24> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -406,6 +407,10 @@ const std::array<Family, 20> kFamilies = {{
      .class_prefix = "JinaEmbeddingsV3",
      .names = {.prefixes = kJinaV3, .renames = kJinaV3Names},
      .encoder = jina_v3()},
+    eurobert_family(),
+    neobert_family(),
+    qwen3_family(),
+    gemma3_family(),
     {.model_type = "linformer",
      .base = "bert",
      .class_prefix = "Linformer",
@@ -475,9 +480,6 @@ constexpr std::string_view kOtherLong =
 constexpr std::string_view kDisentangled =
     "its disentangled attention is not computed here; a RoBERTa or ELECTRA fine-tuned for the same "
     "task does what it does";
-constexpr std::string_view kReadsLong =
-    "it reads 8,192 tokens by itself, but its rotary positions are not computed here; a BERT or "
-    "RoBERTa converted to as many tokens reads them";
 constexpr std::string_view kPreNorm =
     "it normalises before its layers, not behind them; a BERT or RoBERTa of the same language does "
     "what it does";
@@ -488,11 +490,10 @@ constexpr std::string_view kAlbert =
     "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
     "RoBERTa of the same language does what it does";
 
-constexpr std::array<Stranger, 48> kStrangers = {{
+constexpr std::array<Stranger, 45> kStrangers = {{
     {"mpnet",
      "its relative positions are not computed here; sentence-transformers/all-MiniLM-L12-v2 and "
      "all-distilroberta-v1 are sentence models that run"},
-    {"eurobert", kReadsLong},
     {"big_bird", kOtherLong},
     {"nystromformer", kOtherLong},
     {"reformer", kOtherLong},
@@ -535,9 +536,7 @@ constexpr std::array<Stranger, 48> kStrangers = {{
     {"mistral", kDecoder},
     {"phi3", kDecoder},
     {"qwen2", kDecoder},
-    {"qwen3", kDecoder},
     {"gemma2", kDecoder},
-    {"gemma3_text", kDecoder},
     {"bloom", kDecoder},
 }};
 

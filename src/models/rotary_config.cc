@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/fork.h"
+#include "formats/unused_keys.h"
 #include "models/config_limits.h"
 
 namespace longformer::models {
@@ -72,7 +73,15 @@ std::vector<float> yarn(const RotaryConfig& config, Index head_size) {
 
 }  // namespace
 
-RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise) {
+void require_whole_heads(const formats::ConfigReader& config) {
+  const double part = config.number("partial_rotary_factor", 1);
+  require(part == 1, "{}: partial_rotary_factor: expected 1, as whole heads turn, found {}",
+          config.name(), part);
+}
+
+namespace {
+
+RotaryConfig scaling_of(const formats::ConfigReader& object, const RotaryConfig& otherwise) {
   RotaryConfig config = otherwise;
   config.theta = above_zero(object, "rope_theta", otherwise.theta);
   // "type" is the name of before.
@@ -90,6 +99,18 @@ RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig
   config.beta_slow = above_zero(object, "beta_slow", 1);
   config.attention_factor = attention_factor(object, config.factor);
   config.truncates = object.boolean("truncate", otherwise.truncates);
+  return config;
+}
+
+}  // namespace
+
+RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise,
+                         std::string& unused) {
+  require_whole_heads(object);
+  const RotaryConfig config = scaling_of(object, otherwise);
+  const std::string note = formats::unused_keys_note(object, {});
+  if (!note.empty() && !unused.empty()) unused += "; ";
+  unused += note;
   return config;
 }
 
@@ -130,6 +151,7 @@ Tensor Rotary::common_rows(Index count) const {
 std::shared_ptr<const ops::Rotation> Rotary::of(std::span<const Index> starts,
                                                 std::span<const std::int32_t> positions) const {
   auto rotation = std::make_shared<ops::Rotation>();
+  rotation->pairs_neighbours = config_.pairs_neighbours;
   std::vector<std::span<const std::int32_t>> documents;
   std::vector<Index> lengths;
   Index common = 0;

@@ -25,13 +25,20 @@ struct RotaryConfig {
   /// from as they are to divided by the factor, and what cosines and sines are multiplied with.
   double beta_fast = 32, beta_slow = 1, attention_factor = 1;
   bool truncates = true;
+  /// Pairs are neighbours (kernels::RotatedRows).
+  bool pairs_neighbours = false;
 
   bool operator==(const RotaryConfig&) const = default;
 };
 
 /// Reads an object of rope_parameters, or of rope_scaling. `otherwise` has theta and the positions
-/// where the object names none. Throws Error for types that are not computed.
-RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise);
+/// where the object names none. Throws Error for types that are not computed, and for heads of
+/// which only a part turns. Adds a line about keys that nothing reads to `unused`.
+RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise,
+                         std::string& unused);
+
+/// Throws Error unless whole heads turn.
+void require_whole_heads(const formats::ConfigReader& config);
 
 /// Radians per position of each pair of a head, for a text of so many tokens.
 std::vector<float> rotary_frequencies(const RotaryConfig& config, Index head_size, Index tokens);
