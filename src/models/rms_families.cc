@@ -85,8 +85,6 @@ constexpr std::array<KeyName, 5> kNeoBertKeys = {{{"max_position_embeddings", "m
                                                   {"hidden_act", ""},
                                                   {"hidden_dropout_prob", ""},
                                                   {"attention_probs_dropout_prob", ""}}};
-/// That of before `transformers` had EuroBERT.
-constexpr std::array<KeyName, 1> kOldEuroBertKeys = {{{"clf_pooling", "classifier_pooling"}}};
 
 constexpr DocumentLayer kEuroBertLayer = {
     .name = "dense", .activation = Activation::gelu, .drops_input = false};
@@ -151,8 +149,10 @@ void read_eurobert(const ConfigReader& config, EncoderConfig& model) {
   read_heads(config, model.heads, model.hidden_size / model.heads, model);
   model.recipe.rotations = {rotation_of(config, model, 10000)};
   constexpr std::array<std::string_view, 3> kPooling = {"bos", "mean", "late"};
-  model.head = {.pooling = static_cast<DocumentPooling>(
-                    config.choice("classifier_pooling", kPooling, "late")),
+  // "clf_pooling" is the name of before.
+  const bool is_older = config.has("clf_pooling") && !config.has("classifier_pooling");
+  const std::string key = is_older ? "clf_pooling" : "classifier_pooling";
+  model.head = {.pooling = static_cast<DocumentPooling>(config.choice(key, kPooling, "late")),
                 .decoder_bias = model.recipe.up_bias};
   config.note_asked("clf_pooling");
 }
@@ -228,8 +228,9 @@ void read_qwen3(const ConfigReader& config, EncoderConfig& model) {
           "is_causal false, found it",
           config.name());
   set_windows({window - 1, 0, 1}, model);
-  const RotaryConfig rotation = rotation_of(config, model, 10000);
-  model.recipe.rotations = {rotation, rotation};
+  // Both kinds of layers turn alike.
+  std::ranges::fill(model.recipe.rotation_of_layer, 0);
+  model.recipe.rotations = {rotation_of(config, model, 10000)};
 }
 
 /// Full layers and those with windows have an own base each; rope_scaling is for full ones.
@@ -266,6 +267,7 @@ void read_gemma3(const ConfigReader& config, EncoderConfig& model) {
   LayerRecipe& recipe = model.recipe;
   recipe.norms_heads = true;
   recipe.norms_results = true;
+  recipe.rotation_names.assign(kKinds.begin(), kKinds.end());
   recipe.gain_offset = 1;
   recipe.is_causal = !config.boolean("use_bidirectional_attention", false);
   model.embedding_scale = std::sqrt(static_cast<double>(model.hidden_size));
@@ -289,7 +291,7 @@ void read_gemma3(const ConfigReader& config, EncoderConfig& model) {
           config.name(), scalar);
   for (const Kind kind : {kFull, kSliding}) {
     RotaryConfig rotation = gemma_rotation(config, kind, model);
-    rotation.attention_factor *= std::pow(static_cast<double>(model.head_size()) / scalar, 0.25);
+    rotation.score_root = std::pow(static_cast<double>(model.head_size()) / scalar, 0.25);
     recipe.rotations.push_back(rotation);
   }
   for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping",
@@ -312,7 +314,6 @@ Family eurobert_family() {
                                             .hidden_dropout = 0,
                                             .attention_dropout = 0},
                                .keys = kLlamaKeys,
-                               .older_keys = kOldEuroBertKeys,
                                .has_token_types = false,
                                .attention = dense_attention,
                                .read = read_eurobert,

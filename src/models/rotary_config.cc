@@ -73,6 +73,12 @@ std::vector<float> yarn(const RotaryConfig& config, Index head_size) {
 
 }  // namespace
 
+std::string_view name_of(RotaryScaling scaling) {
+  return kScalings[static_cast<std::size_t>(scaling)];
+}
+
+double usual_attention_factor(double factor) { return growth(factor, 1); }
+
 void require_whole_heads(const formats::ConfigReader& config) {
   const double part = config.number("partial_rotary_factor", 1);
   require(part == 1, "{}: partial_rotary_factor: expected 1, as whole heads turn, found {}",
@@ -143,7 +149,7 @@ Tensor Rotary::common_rows(Index count) const {
     Index rows = kLeast;
     while (rows < count) rows *= 2;
     const ops::RotationPart all = {rotary_frequencies(config_, head_size_, 0), rows};
-    rows_ = ops::rotation_table({&all, 1}, config_.attention_factor);
+    rows_ = ops::rotation_table({&all, 1}, scale());
   }
   return rows_;
 }
@@ -179,7 +185,7 @@ std::shared_ptr<const ops::Rotation> Rotary::of(std::span<const Index> starts,
     return rotation;
   }
   parts.insert(parts.begin(), {rotary_frequencies(config_, head_size_, 0), common});
-  rotation->table = ops::rotation_table(parts, config_.attention_factor);
+  rotation->table = ops::rotation_table(parts, scale());
   return rotation;
 }
 

@@ -25,6 +25,8 @@ struct RotaryConfig {
   /// from as they are to divided by the factor, and what cosines and sines are multiplied with.
   double beta_fast = 32, beta_slow = 1, attention_factor = 1;
   bool truncates = true;
+  /// Cosines and sines are multiplied with it too: the root of what scores are multiplied with.
+  double score_root = 1;
   /// Pairs are neighbours (kernels::RotatedRows).
   bool pairs_neighbours = false;
 
@@ -40,6 +42,12 @@ RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig
 /// Throws Error unless whole heads turn.
 void require_whole_heads(const formats::ConfigReader& config);
 
+/// The name of a scaling in config.json, such as "default" or "yarn".
+std::string_view name_of(RotaryScaling scaling);
+
+/// attention_factor of YaRN where the file has none: 0.1·ln(factor) + 1.
+double usual_attention_factor(double factor);
+
 /// Radians per position of each pair of a head, for a text of so many tokens.
 std::vector<float> rotary_frequencies(const RotaryConfig& config, Index head_size, Index tokens);
 
@@ -54,6 +62,8 @@ class Rotary {
                                           std::span<const std::int32_t> positions) const;
 
  private:
+  /// Of cosines and sines.
+  double scale() const { return config_.attention_factor * config_.score_root; }
   /// At least so many rows of the table of texts whose frequencies do not depend on their length.
   Tensor common_rows(Index count) const;
 

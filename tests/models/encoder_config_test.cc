@@ -195,7 +195,6 @@ TEST(EncoderConfig, WindowsAndAnglesOfModernBert) {
 TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"mpnet", "all-MiniLM"},
-      {"eurobert", "8,192 tokens"},
       {"big_bird", "longformer-base-4096"},
       {"deberta", "RoBERTa or ELECTRA"},
       {"deberta-v2", "RoBERTa or ELECTRA"},

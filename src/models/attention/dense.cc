@@ -1,7 +1,5 @@
 // Self-attention of BERT, RoBERTa, ModernBERT, EuroBERT and their kin: every token sees every
-// token, those in its window, or those before it.
-#include <array>
-
+// token, those before it, or those in its window and the global ones, which see everything.
 #include "models/attention/attention.h"
 #include "ops/heads.h"
 
@@ -17,7 +15,10 @@ class DenseAttention final : public Attention {
         packs_by_head_(config.recipe.packs_by_head),
         dropout_(config.attention_dropout),
         place_(layer_place(layer)),
-        projections_(projections(config, layer, source)) {
+        projections_(projections(config, layer, source)),
+        has_window_(pattern_.heads[0].reach_left != kernels::kUnlimitedReach) {
+    if (has_window_ && !pattern_.causal)
+      pattern_.global_queries = kernels::GlobalQueries::see_everything;
     const auto& kinds = config.recipe.rotation_of_layer;
     if (!kinds.empty()) rotation_ = kinds[at(layer)];
     if (config.recipe.norms_heads) {
@@ -32,7 +33,8 @@ class DenseAttention final : public Attention {
 
   Tensor forward(const ops::Context& context, const Tensor& x,
                  const LayerInput& in) const override {
-    ops::AttentionSpec spec = {pattern_, in.shared.rows};
+    ops::AttentionSpec spec = {pattern_,
+                               has_window_ ? in.shared.rows : in.shared.rows_without_globals};
     spec.dropout = context.dropout(dropout_, place_);
     std::vector<Tensor> projected = project(context, x);
     for (std::size_t part = 0; part < norms_.size(); ++part) {
@@ -88,6 +90,7 @@ class DenseAttention final : public Attention {
   std::vector<ops::Linear> projections_;
   /// Of queries and keys.
   std::vector<ops::LayerNorm> norms_;
+  bool has_window_;
   /// Kind of its rotary positions.
   std::optional<std::size_t> rotation_;
   /// The head of keys and values that each head reads; empty where each has its own.
