@@ -73,9 +73,9 @@ void print_table(Output& output, const FolderInfo& info) {
   row("weights", weights_text(info));
   row("layers", std::to_string(info.layers));
   row("hidden size", std::to_string(info.hidden_size));
-  const std::string grouped =
+  const std::string of_keys =
       info.key_heads < info.heads ? fmt::format(" ({} of keys and values)", info.key_heads) : "";
-  row("heads", std::to_string(info.heads) + grouped);
+  row("heads", std::to_string(info.heads) + of_keys);
   row("intermediate size", std::to_string(info.intermediate_size));
   if (info.decoder_layers > 0) {
     row("decoder",
