@@ -193,8 +193,8 @@ def main():
         if theirs != chr(library.utf8proc_tolower(c)) and c != 0x130:
             assert len(theirs) == 1, hex(c)
             lower.append((c, ord(theirs)))
-    print("// Where `tokenizers` and utf8proc disagree about a character.")
-    print("// Written by tools/make_unicode_differences.py; do not edit.\n#pragma once\n")
+    print("// Characters about which `tokenizers` and utf8proc disagree. Written by")
+    print("// tools/make_unicode_differences.py; do not edit.\n#pragma once\n")
     print("#include <cstdint>\n\nnamespace longformer::text {\n")
     print(
         "struct CodePointRange {\n  std::uint32_t first;\n  std::uint32_t last;\n"

@@ -17,7 +17,7 @@ struct LayerRecipe {
   bool norm_first = false;
   /// The attention of the first layer reads the embeddings as they are: their norm is its own.
   bool first_norm_is_identity = false;
-  /// With norms before the sub-layers: results of sub-layers have norms too, before they are added.
+  /// Results of sub-layers have norms too, before they are added; needs norm_first.
   bool norms_results = false;
   /// A norm behind the last layer.
   bool has_final_norm = false;

@@ -95,7 +95,7 @@ constexpr std::array<std::string_view, 1> kLanguageHead = {"lm_head.weight"};
 enum Kind : std::size_t { kFull, kSliding };
 constexpr std::array<std::string_view, 2> kKinds = {"full_attention", "sliding_attention"};
 
-/// What the layers of all these families have.
+/// Sets what the layers of all these families have.
 void set_layers(EncoderConfig& model) {
   LayerRecipe& recipe = model.recipe;
   recipe.norm_first = true;

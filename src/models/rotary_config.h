@@ -62,7 +62,7 @@ class Rotary {
                                           std::span<const std::int32_t> positions) const;
 
  private:
-  /// Of cosines and sines.
+  /// Factor of cosines and sines.
   double scale() const { return config_.attention_factor * config_.score_root; }
   /// At least so many rows of the table of texts whose frequencies do not depend on their length.
   Tensor common_rows(Index count) const;

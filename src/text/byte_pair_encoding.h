@@ -73,7 +73,7 @@ class BytePairEncoder {
 
   const Vocabulary& vocabulary_;
   BytePairOptions options_;
-  /// Of each byte, −1: none.
+  /// Token of each byte, −1: none.
   std::array<std::int32_t, 256> id_of_byte_;
   std::vector<Slot> slots_;
 };

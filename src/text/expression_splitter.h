@@ -13,7 +13,7 @@ namespace longformer::text {
 
 /// In what the published expressions differ. Each matches every character of a text.
 struct WordExpression {
-  /// That of GPT-2, 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+;
+  /// GPT-2 has 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+;
   /// else
   /// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
   /// \s*[\r\n]+|\s+(?!\S)|\s+ with what follows.
@@ -163,7 +163,7 @@ class ExpressionSplitter {
     return two ? 3 : 0;
   }
 
-  /// The same in capitals too, and with ſ for s.
+  /// Takes capitals too, and ſ for s.
   std::size_t folded_contraction(std::size_t begin) const;
 
   const WordExpression& expression_;

@@ -12,7 +12,7 @@ namespace longformer::text {
 
 enum class PrefixScheme { first, always, never };
 
-/// What becomes of the matches of a pattern, in the order of their names in `kSplitBehaviors`.
+/// Ways to deal with the matches of a pattern, by their names in tokenizer.json.
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 /// One way to cut; a tokenizer has a list of them.
@@ -21,7 +21,7 @@ struct PieceCut {
     whitespace,  ///< At whitespace, which is dropped.
     words,       ///< Runs of word characters, and of others that are no whitespace, are pieces.
     metaspace,   ///< Spaces become the replacement, and each of them begins a piece.
-    pattern,     ///< Where a text stands.
+    pattern,     ///< At the places of a text.
   };
   Kind kind = Kind::metaspace;
   char32_t replacement = 0x2581;
@@ -29,7 +29,7 @@ struct PieceCut {
   bool split = true;                           ///< Metaspace: cut there.
   std::u32string pattern = {};                 ///< Never empty.
   SplitBehavior behavior = SplitBehavior::isolated;
-  bool inverts = false;  ///< What lies between matches counts as matches, and the other way round.
+  bool inverts = false;  ///< Matches are the parts between the places of the pattern.
 };
 
 /// Pieces of characters, as half-open ranges.

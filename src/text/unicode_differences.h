@@ -1,5 +1,5 @@
-// Where `tokenizers` and utf8proc disagree about a character.
-// Written by tools/make_unicode_differences.py; do not edit.
+// Characters about which `tokenizers` and utf8proc disagree. Written by
+// tools/make_unicode_differences.py; do not edit.
 #pragma once
 
 #include <cstdint>

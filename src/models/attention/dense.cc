@@ -88,7 +88,7 @@ class DenseAttention final : public Attention {
   double dropout_;
   std::uint64_t place_;
   std::vector<ops::Linear> projections_;
-  /// Of queries and keys.
+  /// Norms of queries and keys in each head.
   std::vector<ops::LayerNorm> norms_;
   bool has_window_;
   /// Kind of its rotary positions.
