@@ -40,13 +40,13 @@ std::vector<std::size_t> kinds_of(const ConfigReader& config, Index layers) {
 }
 
 /// rope_parameters count; without them θ has a key for each kind, and rope_scaling is for both.
-RotaryConfig rotation_of(const ConfigReader& config, Kind kind, Index positions) {
+RotaryConfig rotation_of(const ConfigReader& config, Kind kind, EncoderConfig& model) {
   const double full = config.number("global_rope_theta", 160000);
   // A null stands for the other kind, an absent key for the default.
   const bool is_null = config.object().contains("local_rope_theta");
   const double sliding = config.number("local_rope_theta", is_null ? full : 10000);
   const RotaryConfig otherwise = {.theta = kind == kFull ? full : sliding,
-                                  .trained_positions = positions};
+                                  .trained_positions = model.max_position_embeddings};
   const std::string name(kKinds[kind]);
   config.note_asked("rope_scaling");
   if (config.has("rope_parameters")) {
@@ -58,8 +58,8 @@ RotaryConfig rotation_of(const ConfigReader& config, Kind kind, Index positions)
               config.name(), kKinds[kFull], kKinds[kSliding], formats::quote(key));
     }
     if (!kinds.has(name)) return otherwise;
-    RotaryConfig own =
-        read_rotary(ConfigReader(kinds.at(name), kinds.name() + "." + name), otherwise);
+    RotaryConfig own = read_rotary(ConfigReader(kinds.at(name), kinds.name() + "." + name),
+                                   otherwise, model.unused_keys);
     // `transformers` looks for "truncate" beside the kinds, where none may stand.
     own.truncates = true;
     return own;
@@ -68,7 +68,10 @@ RotaryConfig rotation_of(const ConfigReader& config, Kind kind, Index positions)
   // In `transformers` "type" alone changes nothing.
   Json scaling = config.at("rope_scaling");
   if (scaling.is_object()) scaling.erase("type");
-  return read_rotary(ConfigReader(scaling, config.name() + ": rope_scaling"), otherwise);
+  // Both kinds read it, and tell once what is not read.
+  std::string told;
+  return read_rotary(ConfigReader(scaling, config.name() + ": rope_scaling"), otherwise,
+                     kind == kFull ? model.unused_keys : told);
 }
 
 double rate(const ConfigReader& config, const std::string& key) {
@@ -98,8 +101,9 @@ void read_modernbert(const ConfigReader& config, EncoderConfig& model) {
                   .attention_output_dropout = model.attention_dropout,
                   .feed_forward_dropout = 0};
   for (const Kind kind : {kFull, kSliding}) {
-    model.recipe.rotations.push_back(rotation_of(config, kind, model.max_position_embeddings));
+    model.recipe.rotations.push_back(rotation_of(config, kind, model));
   }
+  require_whole_heads(config);
   model.activation_dropout = rate(config, "mlp_dropout");
   const Index reach = config.integer("local_attention", 128, 0, kMaxWindow) / 2;
   for (std::size_t layer = 0; layer < model.patterns.size(); ++layer) {
@@ -107,10 +111,11 @@ void read_modernbert(const ConfigReader& config, EncoderConfig& model) {
     for (HeadPattern& head : model.patterns[layer]) head = {reach, reach, 1};
   }
   constexpr std::array<std::string_view, 2> kPooling = {"cls", "mean"};
-  model.head = {.activation = activation_of(config, "classifier_activation"),
-                .has_bias = config.boolean("classifier_bias", false),
-                .pools_mean = config.choice("classifier_pooling", kPooling, "cls") == 1,
-                .decoder_bias = config.boolean("decoder_bias", true)};
+  model.head = {
+      .activation = activation_of(config, "classifier_activation"),
+      .has_bias = config.boolean("classifier_bias", false),
+      .pooling = static_cast<DocumentPooling>(config.choice("classifier_pooling", kPooling, "cls")),
+      .decoder_bias = config.boolean("decoder_bias", true)};
   // Keys that change nothing here: of the tokenizer, of other ways to compute, of initial values.
   for (const char* key : {"layer_norm_eps", "bos_token_id", "eos_token_id", "sep_token_id",
                           "cls_token_id", "position_embedding_type", "repad_logits_with_grad",
