@@ -85,7 +85,7 @@ class TestVerb:
         assert cut["segments"] == 1 and cut["truncated"] > 50
 
     def test_a_long_query_needs_no_stride(self, tmp_path):
-        """What fits the model is read whole, as the package reads it."""
+        """A pair that fits the model is read whole, as the package reads it."""
         query = "he was in the house of " * 8
         whole, cut = (rerank(RERANKER, query, texts_of(tmp_path, ["of and"]), *flags) for flags in ([], ["--truncate"]))
         assert whole == cut and whole[0]["tokens"] > 40
