@@ -1,6 +1,7 @@
 // Wrong answers that look right: texts that share words with a query and are not relevant to it.
 #pragma once
 
+#include "core/dtype.h"
 #include "tasks/rerank/rerank_data.h"
 
 namespace longformer::tasks {

@@ -166,7 +166,7 @@ class RerankSet final : public DataSet {
             "expected relevances of 0 and 1 for a listwise loss, found others in {}", data_.path);
     for (const RerankExample& example : data_.examples) {
       require(example.has_irrelevant() || !example.has_relevant(),
-              OptionName("data.hard_negatives", "hard negatives"),
+              OptionName("data.hard_negatives", "hard-negatives"),
               "expected at least 1 where a query has no irrelevant text, as in {}, found {}",
               place_of(data_.path, example.origin), options_.hard_negatives);
     }

@@ -85,7 +85,7 @@ class TestVerb:
         assert cut["segments"] == 1 and cut["truncated"] > 50
 
     def test_a_long_query_needs_no_stride(self, tmp_path):
-        """What fits the model is read whole, as the package reads it."""
+        """A pair that fits the model is read whole, as the package reads it."""
         query = "he was in the house of " * 8
         whole, cut = (rerank(RERANKER, query, texts_of(tmp_path, ["of and"]), *flags) for flags in ([], ["--truncate"]))
         assert whole == cut and whole[0]["tokens"] > 40
@@ -226,7 +226,7 @@ class TestTraining:
 
     def test_hard_negatives(self, tmp_path):
         data = lines(tmp_path, self.POSITIVES)
-        trained(data, tmp_path / "none").fails(2, "irrelevant", "--hard-negatives", "data.jsonl:1")
+        trained(data, tmp_path / "none").fails(1, "hard-negatives: expected at least 1", "data.jsonl:1")
         trained(data, tmp_path / "out", "--hard-negatives", 1).passes()
         run("evaluate", tmp_path / "out", data, "--task", "rerank", "--hard-negatives", 2, "--predictions", tmp_path / "said.jsonl").passes()
         rows = [json.loads(line) for line in (tmp_path / "said.jsonl").read_text().splitlines()]
