@@ -136,6 +136,12 @@ Index predicted_memory(const EncoderConfig& config, DType dtype, const std::stri
   }
   const Index n = config.max_tokens();
   const Index width = config.hidden_size;
+  // A table has no layers that need more than their own result.
+  if (config.table) {
+    const bool is_folded = config.table->has_mapping || config.table->has_weights;
+    return kProcessBytes + config.vocab_size * width * (is_folded ? 12 : file_size) +
+           n * width * (size + 4);
+  }
   const Index tables = (std::min(n, config.vocab_size) + n) * width * file_size;
   const Index activations = n * width * (5 * size + 4);
   const Index block = std::min(n, kernels::kRowBlock) *
@@ -310,9 +316,7 @@ void list_unused_keys(const EncoderConfig& config, const std::string& folder,
 FolderInfo inspect(const std::string& whole, const std::string& adapter) {
   const std::string folder = text::encoder_folder(whole);
   const std::string tokenizer = tokenizer_folder(folder, adapter);
-  const EncoderConfig config =
-      models::read_config(adapter.empty() ? (fs::path(folder) / "config.json").string()
-                                          : models::config_file(whole, adapter));
+  const EncoderConfig config = models::read_folder_config(whole, adapter);
   FolderInfo info;
   describe_config(config, info);
   const std::optional<TensorUse> weights = read_weights(config, folder, adapter, info);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "models/registry.h"
+#include "models/static_table.h"
 #include "models/token_tables.h"
 
 namespace longformer::models {
@@ -68,6 +69,10 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   const Index padding = config.pad_token_id;
   const Index position_padding = traits.positions_follow_padding ? padding : -1;
   ops::EmbeddingTables tables;
+  if (config.table) {
+    tables.words = static_rows(config, source);
+    return tables;
+  }
   tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
                            {config.vocab_size, width}, padding);
   if (config.recipe.has_position_table) {
@@ -88,7 +93,9 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
 }  // namespace
 
 Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtype)
-    : dropout_(config.hidden_dropout), has_global_attention_(config.has_global_attention()) {
+    : embeds_with_norm_(config.recipe.embeds_with_norm),
+      dropout_(config.hidden_dropout),
+      has_global_attention_(config.has_global_attention()) {
   const LayerSource source = layer_source(config, weights, dtype);
   const Index width = config.hidden_size;
   embeddings_ = embedding_tables(config, source);
@@ -108,6 +115,7 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
 }
 
 Tensor Encoder::embed(const ops::Context& context, const Batch& batch) const {
+  if (!embeds_with_norm_) return ops::embed_scaled(context, embeddings_.words, batch.ids, 1);
   const Tensor embedded =
       ops::embed(context, embeddings_,
                  {.words = batch.ids, .positions = batch.positions, .types = batch.types},

@@ -46,6 +46,7 @@ class Encoder final : public Network {
   std::optional<ops::LayerNorm> final_norm_;
   std::vector<std::unique_ptr<Rotary>> rotations_;
   std::optional<ops::Linear> pooler_;
+  bool embeds_with_norm_;
   double dropout_;
   bool has_global_attention_;
   mutable std::atomic<std::int64_t> tokens_run_ = 0;

@@ -29,6 +29,8 @@ struct LayerRecipe {
   /// Whether the second half of the wide rows is activated, not the first, and whether the halves
   /// are two tensors, "intermediate.first" and "intermediate.second".
   bool activates_second = false, splits_gate = false;
+  /// A norm behind the embeddings.
+  bool embeds_with_norm = true;
   /// Tables of positions, and of token types, are added to the embeddings.
   bool has_position_table = true, has_type_table = true;
   /// Rotary positions of the kinds of layers, and the kind of each layer; empty for none.

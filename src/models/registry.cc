@@ -488,7 +488,12 @@ constexpr std::string_view kAlbert =
     "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
     "RoBERTa of the same language does what it does";
 
-constexpr std::array<Stranger, 48> kStrangers = {{
+constexpr std::string_view kTable =
+    "it is a table of tokens without layers, which makes vectors (embed, search, serve) and is "
+    "neither trained nor converted here";
+
+constexpr std::array<Stranger, 49> kStrangers = {{
+    {"model2vec", kTable},
     {"mpnet",
      "its relative positions are not computed here; sentence-transformers/all-MiniLM-L12-v2 and "
      "all-distilroberta-v1 are sentence models that run"},
