@@ -126,6 +126,7 @@ const std::map<std::string, Describe>& calls() {
       {"fill_mask", described_options<FillMaskOptions>},
       {"answer_paragraphs", described_options<MultiHopAnswerOptions>},
       {"encode", described_options<EmbedOptions>},
+      {"encode_sparse", described_options<KindOptions>},
       {"encode_passages", described_options<Embedder::PassageOptions>},
       {"search_index", described_options<SearchOptions>},
       {"query", described_options<SearchQuery>},

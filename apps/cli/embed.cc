@@ -71,7 +71,8 @@ struct EmbedFlags {
 void check_kinds(const EmbedFlags& flags) {
   const bool has_kind = flags.sparse || flags.multi;
   if (!has_kind && flags.kinds.role == TextRole::query) {
-    throw UsageError("--as-query is for --sparse or --multi; for other vectors: --prompt-name query");
+    throw UsageError(
+        "--as-query is for --sparse or --multi; for other vectors: --prompt-name query");
   }
   if (!flags.sparse && flags.kinds.top_k) throw UsageError("--top-k is for --sparse");
   if (has_kind && (flags.has_passages || flags.options.pooling)) {

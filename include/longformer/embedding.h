@@ -118,13 +118,13 @@ std::string to_json(const SparseEmbedding& embedding, const Tokenizer& tokenizer
 enum class TextRole { document, query };
 
 struct KindOptions {
-  VectorKinds kinds;
+  VectorKinds kinds = {};
   TextRole role = TextRole::document;
   /// At most so many weights of a sparse vector, the largest. Absent: as the folder says.
-  std::optional<std::int64_t> top_k;
+  std::optional<std::int64_t> top_k = {};
   /// Without prompt or name the prompt of the role is put before a text. `pooling`, `normalize` and
   /// `truncate_dim` are for dense vectors.
-  EmbedOptions text;
+  EmbedOptions text = {};
 };
 
 /// Without `text` and `kinds`.
@@ -138,16 +138,16 @@ struct TextVectors {
   Embedding multi;
 };
 struct VectorsOutcome {
-  std::string error;
-  TextVectors vectors;
+  std::string error = {};
+  TextVectors vectors = {};
   std::vector<Remedy> remedies = {};
 };
 
 /// The vectors of passages: places and dense vectors, and one of each other kind for each passage.
 struct PassageVectors {
-  Embedding dense;
-  std::vector<SparseEmbedding> sparse;
-  std::vector<Embedding> multi;
+  Embedding dense = {};
+  std::vector<SparseEmbedding> sparse = {};
+  std::vector<Embedding> multi = {};
 };
 
 /// The score of a text for a query (MaxSim): the largest product of each query vector with a vector

@@ -85,7 +85,8 @@ void TokenStore::remove_document(Index document) const {
   Statement lists = database_.prepare(
       fmt::format("SELECT passage, tokens FROM passage_tokens WHERE passage IN {}", kOfDocument));
   lists.bind(1, document);
-  while (lists.step()) rows.emplace_back(lists.integer(0), numbers_of<std::int32_t>(lists.bytes(1)));
+  while (lists.step())
+    rows.emplace_back(lists.integer(0), numbers_of<std::int32_t>(lists.bytes(1)));
   Statement posting = database_.prepare("DELETE FROM postings WHERE token = ? AND passage = ?");
   Statement list = database_.prepare("DELETE FROM passage_tokens WHERE passage = ?");
   for (const auto& [passage, tokens] : rows) {
@@ -111,6 +112,13 @@ Index TokenStore::token_vectors() const {
   Statement row = database_.prepare("SELECT ifnull(sum(tokens), 0) FROM token_codes");
   row.step();
   return row.integer(0);
+}
+
+Index TokenStore::width() const {
+  if (!has_multi_) return 0;
+  Statement row =
+      database_.prepare("SELECT length(codes) / tokens FROM token_codes WHERE tokens > 0 LIMIT 1");
+  return row.step() ? row.integer(0) : 0;
 }
 
 TokenCodes TokenStore::codes(Index width) const {

@@ -1,5 +1,6 @@
-// The part of an index file that has more than one vector for a passage: an inverted list of weights
-// of tokens (sparse vectors), and the vectors of the tokens of passages as bytes (multi-vectors).
+// The part of an index file that has more than one vector for a passage: an inverted list of
+// weights of tokens (sparse vectors), and the vectors of the tokens of passages as bytes
+// (multi-vectors).
 #pragma once
 
 #include <cstdint>
@@ -49,8 +50,9 @@ class TokenStore {
   /// The products of a query with all passages that share a token with it.
   std::vector<PassageScore> match(const SparseVector& query) const;
 
-  /// How many vectors of tokens there are.
+  /// How many vectors of tokens there are, and their elements; 0 where there is none.
   Index token_vectors() const;
+  Index width() const;
   /// All of them. Throws Error for vectors of another width.
   TokenCodes codes(Index width) const;
 

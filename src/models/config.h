@@ -40,7 +40,7 @@ struct HeadSettings {
   nlohmann::ordered_json object;
 };
 
-/// A table of tokens in place of layers (docs/spec/other-vectors.md#h1).
+/// A table of tokens in place of layers (docs/spec/other-vectors.md#v1).
 struct StaticTable {
   /// Rows in the file: fewer than tokens where some share one.
   Index stored_rows = 0;

@@ -1,5 +1,5 @@
 // Static embeddings: a table of tokens in place of a model with layers
-// (docs/spec/other-vectors.md#h1).
+// (docs/spec/other-vectors.md#v1).
 #pragma once
 
 #include <string>

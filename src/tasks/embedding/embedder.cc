@@ -415,10 +415,10 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
 struct Embedder::PassageTexts {
   /// Tokens of the document.
   std::int64_t tokens = 0;
-  std::vector<CharacterSpan> spans;
-  std::vector<std::string> texts;
+  std::vector<CharacterSpan> spans = {};
+  std::vector<std::string> texts = {};
   /// Options for them.
-  EmbedOptions options;
+  EmbedOptions options = {};
 };
 
 Embedder::PassageTexts Embedder::passage_texts(std::string_view text,

@@ -74,7 +74,7 @@ struct KindText {
   /// Index in the call, and the rows among those of the call.
   std::size_t index = 0, first_row = 0, rows = 0;
   /// Characters of all tokens of the text.
-  std::vector<CharacterSpan> places;
+  std::vector<CharacterSpan> places = {};
 };
 
 /// The heads that finish the states of texts; null for kinds that are not wanted.

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/run/document_stream.h"
 #include "engine/run/model_implementation.h"
 
 namespace longformer::tasks {

@@ -54,7 +54,7 @@ struct QueryExpansion {
 
 /// How a folder makes a vector of each token.
 struct MultiVectorModules {
-  std::vector<DenseModule> layers;
+  std::vector<DenseModule> layers = {};
   bool normalizes = true;
   std::optional<QueryExpansion> expansion = std::nullopt;
   /// Longest texts of each role, where the folder says them.
