@@ -49,6 +49,7 @@ COMPARISONS = {
     "head_parity.py": Comparison(models=96),
     "metrics_parity.py": Comparison((PROGRAM,)),
     "minilm_parity.py": Comparison((MINILM,)),
+    "modern_changes_parity.py": Comparison((PROGRAM,)),
     "modern_parity.py": Comparison(models=64),
     "model_parity.py": Comparison(models=128),
     "pipeline_parity.py": Comparison((PROGRAM,)),

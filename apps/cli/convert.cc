@@ -93,6 +93,22 @@ std::string windows_of(const FolderInfo& info) {
   return same ? std::to_string(windows.front()) : fmt::format("{}", fmt::join(windows, ", "));
 }
 
+/// A model with rotary positions stays what it was.
+void tell_of_length(const ConvertFlags& flags, const ConvertedFrom& before, const FolderInfo& after,
+                    Output& output) {
+  output.write(fmt::format("{} ({}, {} tokens) is now {} ({}, {} tokens, {} in {}).\n",
+                           flags.source.model, before.model_type, grouped(before.max_tokens),
+                           flags.target, after.architecture, grouped(after.max_tokens), after.dtype,
+                           after.weights_file));
+  if (after.max_tokens > before.max_tokens) {
+    output.write(fmt::format(
+        "Beyond {} tokens it was not trained: compare on your documents, and fine-tune.\n"
+        "  longformer bench model {}\n  longformer finetune {} FILE --task TASK --output-dir "
+        "tuned\n",
+        grouped(before.max_tokens), flags.target, flags.target));
+  }
+}
+
 void run(const ConvertFlags& flags, Messages& messages) {
   namespace fs = std::filesystem;
   const bool merges = !flags.options.merge_adapter.empty();
@@ -138,6 +154,10 @@ void run(const ConvertFlags& flags, Messages& messages) {
     tell_of_training(flags, after, output);
     return show_report(flags, messages, output);
   }
+  if (after.model_type != "longformer" && after.model_type != "led") {
+    tell_of_length(flags, before, after, output);
+    return show_report(flags, messages, output);
+  }
   output.write(fmt::format(
       "{} ({}, {} tokens) is now {} ({}, {} tokens, window {}, receptive field {} tokens to each "
       "side, {} in {}).\n",
@@ -167,20 +187,25 @@ void add_convert(CLI::App& program, Action& action) {
       {.name = "convert",
        .description = "Make a Longformer of the folder of an encoder (BERT, RoBERTa and their "
                       "kin), an LED of a "
-                      "BART, or a Linformer or Performer of a BERT, RoBERTa or Longformer.",
-       .details = "The result loads in transformers unchanged. A Longformer keeps its length and "
-                  "windows unless told otherwise; folders of the original implementation are read "
-                  "too. An LED has 16,384 tokens and windows of 1,024 unless told otherwise. A "
-                  "Linformer and a Performer (formats of our own) attend otherwise than the source "
-                  "was trained to, and have to be trained; --report says by how much. "
-                  "A Transformer-XL of its authors' code becomes a folder of pretrain-lm (--to "
-                  "longformer-lm), if config.json has its symbols.",
+                      "BART, or a Linformer or Performer of a BERT, RoBERTa or Longformer; "
+                      "lengthen a ModernBERT.",
+       .details =
+           "The result loads in transformers unchanged. A Longformer keeps its length and "
+           "windows unless told otherwise; folders of the original implementation are read "
+           "too. A ModernBERT or another model with rotary positions stays of its family and "
+           "reads longer documents, by YaRN or a larger base (--rotary). An LED has 16,384 tokens "
+           "and windows of 1,024 unless told otherwise. A "
+           "Linformer and a Performer (formats of our own) attend otherwise than the source "
+           "was trained to, and have to be trained; --report says by how much. "
+           "A Transformer-XL of its authors' code becomes a folder of pretrain-lm (--to "
+           "longformer-lm), if config.json has its symbols.",
        .examples = "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
                    "--window 256\n"
                    "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
                    "--format bin\n"
                    "longformer convert minilm merged --merge-adapter tuned\n"
                    "longformer convert bart-base led-16384 --max-positions 16384 --window 1024\n"
+                   "longformer convert ModernBERT-base modernbert-32768 --max-positions 32768\n"
                    "longformer convert roberta-base performer --to performer --features 256 "
                    "--report text.txt"});
   verb.add_option("SOURCE", flags->source.model,
@@ -198,9 +223,10 @@ void add_convert(CLI::App& program, Action& action) {
       ->type_name("FILE");
   add_encoding(verb, flags->encoding)->needs(verb.get_option("--report"));
   CLI::Option* merge = verb.get_option("--merge-adapter");
-  for (const char* name : {"--max-positions", "--window", "--projected-length", "--projection",
-                           "--projection-sharing", "--projection-initialization", "--features",
-                           "--feature-kernel", "--feature-epsilon", "--seed", "--report"}) {
+  for (const char* name :
+       {"--max-positions", "--window", "--projected-length", "--projection", "--projection-sharing",
+        "--projection-initialization", "--features", "--feature-kernel", "--feature-epsilon",
+        "--seed", "--report", "--rotary"}) {
     merge->excludes(verb.get_option(name));
   }
   add_json(verb, flags->source);

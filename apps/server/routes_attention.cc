@@ -59,11 +59,10 @@ class AttentionMap {
       return keys;
     }
     const float* row = first_.local.data() + token * columns;
-    const bool is_dense = columns == first_.tokens && x == 0;
-    const std::int64_t behind = is_dense ? 0 : x, half = (columns - x - 1) / 2;
-    for (std::int64_t c = 0; c < behind; ++c) add(globals[static_cast<std::size_t>(c)], row[c]);
-    for (std::int64_t c = behind; c < columns; ++c) {
-      add(is_dense ? c : token - half + c - behind, row[c]);
+    const std::int64_t half = (columns - x - 1) / 2;
+    for (std::int64_t c = 0; c < x; ++c) add(globals[static_cast<std::size_t>(c)], row[c]);
+    for (std::int64_t c = x; c < columns; ++c) {
+      add(first_.dense ? c : token - half + c - x, row[c]);
     }
     return keys;
   }

@@ -40,13 +40,15 @@ struct HeadAttention {
   std::int64_t head = 0;
   /// n
   std::int64_t tokens = 0;
-  /// Columns of `local`: x + w + 1 in a layer with window w, n in a model with dense attention.
+  /// Every token sees every token of its layer.
+  bool dense = false;
+  /// Columns of `local`: x + w + 1 in a layer with window w, n in a dense one.
   std::int64_t columns = 0;
-  /// Ascending; x of them.
+  /// Ascending; x of them. None in a dense layer, where they would change nothing.
   std::vector<std::int64_t> global_positions;
   /// [n, columns]. Row i says what token i attends to: first the global tokens in ascending order,
   /// then the tokens i − w/2 … i + w/2, each key once: a global token is 0 in the window. Rows of
-  /// global tokens are 0. Dense attention: [n, n].
+  /// global tokens are 0. A dense layer: [n, n].
   std::vector<float> local;
   /// [n, x]: column c says what global token c attends to; empty when x is 0.
   std::vector<float> global;
@@ -165,7 +167,7 @@ struct ModelInfo {
   std::int64_t threads = 0;
   bool has_pooler = false;
   bool has_masked_lm_head = false;
-  /// Tokens may have global attention: a Longformer.
+  /// Tokens may have global attention: a model with windows. Only a Longformer is trained for it.
   bool has_global_attention = false;
   /// "masked-lm", "sequence-classification", "token-classification", "question-answering",
   /// "multiple-choice", "candidate-scoring", or empty for an encoder alone.

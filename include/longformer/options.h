@@ -419,7 +419,8 @@ struct ConvertOptions {
   /// known. Of the other options it knows the format and what is overwritten.
   std::string target = "longformer";
   /// Longest document of the result in tokens, special tokens included. Absent: 4096 for a
-  /// Longformer that is made of another encoder, else that of the source.
+  /// Longformer that is made of another encoder, else that of the source. A model with rotary
+  /// positions stays of its family: config.json changes alone.
   std::optional<std::int64_t> max_positions = {};
   /// For a Linformer: rows that stand for all tokens (N/4, at most 256); "linear", "mean", "max",
   /// "convolution" or "full-convolution"; "layerwise", "key-value", "headwise" or "none"; "pooled",
@@ -436,6 +437,9 @@ struct ConvertOptions {
   /// Total windows, half on each side; even: one for all layers, or one for each. Empty: those of
   /// the source if it is a Longformer, else 512.
   std::vector<std::int64_t> windows = {};
+  /// How a model with rotary positions reads longer documents than before: "yarn" or "base", which
+  /// multiplies rope_theta. Empty: yarn.
+  std::string rotary = {};
   /// "safetensors" or "bin": which file holds the weights.
   std::string format = "safetensors";
   /// "fp32", "fp16" or "bf16"; empty keeps that of every tensor.

@@ -149,7 +149,8 @@ class ModelOutput:
 
     def _set_attentions(self, documents: list[list[tuple[FloatArray, FloatArray]]]) -> None:
         layers = list(zip(*documents))
-        windows: list[int | None] = list(self._model.windows) or [None] * len(layers)
+        # A layer that sees everything has the window 0.
+        windows = [window or None for window in self._model.windows] or [None] * len(layers)
         pairs = [_attention(layer, self._length, window) for layer, window in zip(layers, windows)]
         self.attentions = tuple(local for local, _ in pairs)
         if any(of_global.shape[2] for layer in layers for _, of_global in layer):

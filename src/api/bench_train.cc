@@ -65,7 +65,7 @@ engine::TrainingBatch random_text_batch(const models::EncoderConfig& config,
   std::vector<std::int32_t> ids;
   for (std::int64_t i = 0; i < options.n; ++i) ids.push_back(token(7, i));
   for (std::int64_t i = 0; i < options.text_tokens; ++i) target.labels.push_back(token(8, i));
-  const std::vector<Index> first(config.has_global_attention() ? 1 : 0, 0);
+  const std::vector<Index> first(config.has_global_projections() ? 1 : 0, 0);
   models::BatchBuilder builder(config);
   builder.add({.ids = ids, .globals = first}, "document");
   return {.tokens = builder.finish(), .targets = {std::move(target)}, .questions = {1}};

@@ -28,6 +28,12 @@ OptionFields fields(ConvertOptions& options) {
        .least = 1,
        .most = 1 << 24},
       windows_field(options.windows),
+      {.name = "rotary",
+       .value = &options.rotary,
+       .help =
+           "models with rotary positions: how longer documents are read, by YaRN or by a larger "
+           "rope_theta (yarn)",
+       .choices = {"yarn", "base"}},
       {.name = "format",
        .value = &options.format,
        .help = "write model.safetensors or pytorch_model.bin ({})",

@@ -281,7 +281,11 @@ const EncoderTraits& EncoderConfig::traits() const { return *family->encoder; }
 
 std::string_view EncoderConfig::model_type() const { return family->model_type; }
 
-bool EncoderConfig::has_global_attention() const { return traits().has_global_attention; }
+bool EncoderConfig::has_global_attention() const {
+  return has_global_projections() || !windows().empty();
+}
+
+bool EncoderConfig::has_global_projections() const { return traits().has_global_attention; }
 
 std::vector<Index> EncoderConfig::windows() const {
   std::vector<Index> windows;

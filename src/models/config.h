@@ -108,8 +108,11 @@ struct EncoderConfig {
   const EncoderTraits& traits() const;
   /// The model_type of config.json.
   std::string_view model_type() const;
-  /// Whether tokens can have global attention.
+  /// Whether tokens can have global attention: some layer has windows, or the family has globals.
   bool has_global_attention() const;
+  /// Whether global tokens have projections of their own, for which the model was trained; where
+  /// there are none, heads have no global tokens by default.
+  bool has_global_projections() const;
   const std::vector<HeadPattern>& pattern(Index layer) const {
     return patterns[static_cast<std::size_t>(layer)];
   }

@@ -127,11 +127,15 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                         const PassOptions& options) const {
   kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
   rows.key_mask = batch.mask;
-  if (has_global_attention_) rows.global_keys = batch.global_rows;
   tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;
-  shared->rows = kernels::shared(std::move(rows));
+  shared->rows_without_globals = kernels::shared(rows);
+  shared->rows = shared->rows_without_globals;
+  if (has_global_attention_ && !batch.global_rows.empty()) {
+    rows.global_keys = batch.global_rows;
+    shared->rows = kernels::shared(std::move(rows));
+  }
   for (const auto& rotary : rotations_)
     shared->rotations.push_back(rotary->of(batch.starts, batch.positions));
   const Tensor hidden = layers_.forward(context, embed(context, batch), shared, options);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "models/rotary_config.h"
@@ -36,6 +37,8 @@ struct LayerRecipe {
   /// Rotary positions of the kinds of layers, and the kind of each layer; empty for none.
   std::vector<RotaryConfig> rotations = {};
   std::vector<std::size_t> rotation_of_layer = {};
+  /// Names of the kinds in rope_parameters; empty where that is one object for all layers.
+  std::vector<std::string_view> rotation_names = {};
   /// Dropout behind the output projection of attention; absent: that of sub-layers.
   std::optional<double> attention_output_dropout = std::nullopt;
   /// Dropout of the result of the feed-forward block; absent: that of sub-layers.

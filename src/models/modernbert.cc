@@ -94,6 +94,7 @@ void read_modernbert(const ConfigReader& config, EncoderConfig& model) {
                   .has_position_table = false,
                   .has_type_table = false,
                   .rotation_of_layer = kinds_of(config, model.layers),
+                  .rotation_names = {kKinds.begin(), kKinds.end()},
                   .attention_output_dropout = model.attention_dropout,
                   .feed_forward_dropout = 0};
   for (const Kind kind : {kFull, kSliding}) {

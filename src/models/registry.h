@@ -92,7 +92,7 @@ struct EncoderTraits {
   /// are seen (FeatureConfig).
   bool has_projections = false;
   bool has_features = false;
-  /// Tokens can see, and be seen by, all others.
+  /// Tokens can see, and be seen by, all others through projections of their own.
   bool has_global_attention = false;
   std::unique_ptr<Attention> (*attention)(const EncoderConfig& config, Index layer,
                                           const LayerSource& source) = nullptr;

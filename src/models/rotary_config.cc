@@ -72,6 +72,12 @@ std::vector<float> yarn(const RotaryConfig& config, Index head_size) {
 
 }  // namespace
 
+std::string_view name_of(RotaryScaling scaling) {
+  return kScalings[static_cast<std::size_t>(scaling)];
+}
+
+double usual_attention_factor(double factor) { return growth(factor, 1); }
+
 RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise) {
   RotaryConfig config = otherwise;
   config.theta = above_zero(object, "rope_theta", otherwise.theta);

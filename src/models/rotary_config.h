@@ -33,6 +33,12 @@ struct RotaryConfig {
 /// where the object names none. Throws Error for types that are not computed.
 RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise);
 
+/// The name of a scaling in config.json, such as "default" or "yarn".
+std::string_view name_of(RotaryScaling scaling);
+
+/// attention_factor of YaRN where the file has none: 0.1·ln(factor) + 1.
+double usual_attention_factor(double factor);
+
 /// Radians per position of each pair of a head, for a text of so many tokens.
 std::vector<float> rotary_frequencies(const RotaryConfig& config, Index head_size, Index tokens);
 

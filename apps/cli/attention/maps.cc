@@ -15,6 +15,19 @@ namespace {
 
 using Number = std::optional<std::int64_t>;
 
+/// The map of a layer with windows in the form of a dense one.
+AttentionMap as_dense(const AttentionMap& map) {
+  AttentionMap wide = {.layer = map.layer, .head = map.head, .values = {}};
+  wide.values.tokens = wide.values.columns = map.tokens();
+  wide.values.dense = true;
+  wide.values.local.assign(static_cast<std::size_t>(map.tokens() * map.tokens()), 0.0f);
+  for (std::int64_t i = 0; i < map.tokens(); ++i) {
+    float* row = wide.values.local.data() + i * map.tokens();
+    map.visit_keys(i, [row](std::int64_t key, float p) { row[key] = p; });
+  }
+  return wide;
+}
+
 }  // namespace
 
 void MapMean::add(const AttentionMap& map) {
@@ -22,14 +35,25 @@ void MapMean::add(const AttentionMap& map) {
     sum_ = map;
     return;
   }
+  if (map.values.dense != sum_.values.dense) {
+    if (map.values.dense) {
+      sum_ = as_dense(sum_);
+    } else {
+      return add_alike(as_dense(map));
+    }
+  }
+  add_alike(map);
+}
+
+void MapMean::add_alike(const AttentionMap& map) {
   if (map.reach() > sum_.reach()) widen(map.reach());
   const std::int64_t x = map.globals();
-  const std::int64_t shift = map.dense ? 0 : sum_.reach() - map.reach();
+  const std::int64_t shift = map.values.dense ? 0 : sum_.reach() - map.reach();
   for (std::int64_t i = 0; i < map.tokens(); ++i) {
     float* to = sum_.values.local.data() + i * sum_.values.columns;
     const std::span<const float> from = map.row(i);
     for (std::int64_t c = 0; c < map.values.columns; ++c) {
-      to[map.dense || c < x ? c : c + shift] += from[static_cast<std::size_t>(c)];
+      to[map.values.dense || c < x ? c : c + shift] += from[static_cast<std::size_t>(c)];
     }
   }
   std::transform(map.values.global.begin(), map.values.global.end(), sum_.values.global.begin(),
@@ -48,7 +72,7 @@ AttentionMap MapMean::take(Number layer, Number head) {
 
 void MapMean::widen(std::int64_t reach) {
   const AttentionMap narrow = std::move(sum_);
-  sum_ = {.layer = {}, .head = {}, .values = narrow.values, .dense = false};
+  sum_ = {.layer = {}, .head = {}, .values = narrow.values};
   HeadAttention& wide = sum_.values;
   wide.columns += 2 * (reach - narrow.reach());
   wide.local.assign(static_cast<std::size_t>(wide.tokens * wide.columns), 0.0f);
@@ -121,7 +145,6 @@ void attention_maps(const Model& model, const DocumentInput& input, Choice layer
     map.layer = seen.layer;
     map.head = seen.head;
     map.values = std::move(seen);
-    map.dense = info.windows.empty();
     const bool ends_layer = *map.head == last_head;
     if (!layer.is_mean() && !head.is_mean()) {
       show(map);

@@ -30,13 +30,13 @@ struct AttentionMap {
   /// Absent: the mean of all.
   std::optional<std::int64_t> layer, head;
   HeadAttention values;
-  /// Every token may see every token: `local` is [n, n].
-  bool dense = false;
 
   std::int64_t tokens() const { return values.tokens; }
   std::int64_t globals() const { return static_cast<std::int64_t>(values.global_positions.size()); }
   /// Tokens to each side of a window.
-  std::int64_t reach() const { return dense ? tokens() : (values.columns - globals() - 1) / 2; }
+  std::int64_t reach() const {
+    return values.dense ? tokens() : (values.columns - globals() - 1) / 2;
+  }
   /// Which global token it is; absent for others.
   std::optional<std::int64_t> global_index(std::int64_t token) const;
   std::span<const float> row(std::int64_t token) const {
@@ -50,7 +50,8 @@ struct AttentionMap {
   void visit_keys(std::int64_t query, Visit visit) const;
 };
 
-/// The mean of maps of one document; a narrow window counts as a wide one with zeros around.
+/// The mean of maps of one document. A narrow window counts as a wide one with zeros around, and
+/// beside a dense layer as all tokens with zeros around.
 class MapMean {
  public:
   void add(const AttentionMap& map);
@@ -59,6 +60,8 @@ class MapMean {
   AttentionMap take(std::optional<std::int64_t> layer, std::optional<std::int64_t> head);
 
  private:
+  /// Adds a map that is dense exactly when the sum is.
+  void add_alike(const AttentionMap& map);
   void widen(std::int64_t reach);
 
   AttentionMap sum_;
@@ -117,12 +120,12 @@ void AttentionMap::visit_keys(std::int64_t query, Visit visit) const {
     return;
   }
   const std::span<const float> probabilities = row(query);
-  const std::int64_t first = dense ? 0 : globals();
+  const std::int64_t first = globals();
   for (std::int64_t c = 0; c < values.columns; ++c) {
     const float p = probabilities[static_cast<std::size_t>(c)];
     if (!(p > 0)) continue;
     const bool in_global_columns = c < first;
-    const std::int64_t in_window = dense ? c : query + (c - first) - reach();
+    const std::int64_t in_window = values.dense ? c : query + (c - first) - reach();
     visit(in_global_columns ? values.global_positions[static_cast<std::size_t>(c)] : in_window, p);
   }
 }

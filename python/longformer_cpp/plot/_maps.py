@@ -152,7 +152,7 @@ def maps_of(attention: Any, document: int, layer: Choice, head: Choice) -> list[
     names, arrays, knows_heads = _arrays_of(attention, as_integer(document, "document"))
     layers, positions = _layers_of(names, arrays)
     chosen = _chosen(layer, "layer", [one.number for one in layers])
-    rows = [(layers[i].number, layers[i]) for i in chosen] if chosen else [(None, _mean_of_layers(layers, len(positions)))]
+    rows = [(layers[i].number, layers[i]) for i in chosen] if chosen else [(None, _mean_of_layers(layers, positions))]
     numbers = list(range(layers[0].local.shape[0]))
     heads = _chosen(head, "head", numbers)
     shown = []
@@ -161,7 +161,9 @@ def maps_of(attention: Any, document: int, layer: Choice, head: Choice) -> list[
         parts = [(f"head {h}" if knows_heads else "", one.local[h], one.of_global[h]) for h in heads] or [
             ("mean of heads", one.local.mean(0), one.of_global.mean(0))
         ]
-        shown.append([AttentionMap(row, name, local, of, positions, one.dense) for name, local, of in parts])
+        # No token is global if all see everything.
+        marked = positions[:0] if one.dense else positions
+        shown.append([AttentionMap(row, name, local, of, marked, one.dense) for name, local, of in parts])
     return shown
 
 
@@ -216,7 +218,9 @@ def _layers_of(
         shape, rows = local.shape, arrays[0][0].shape[:2]
         if local.ndim != 3 or shape[:2] != rows or of_global.shape[:2] != rows or of_global.ndim != 3:
             raise Error(f"attention: expected [heads, n, columns] of one document, found {shape_of(local)}")
-    sees = np.logical_or.reduce([local.any((0, 2)) for local, _ in arrays])
+    dense = [_is_dense(local, of_global.shape[2]) for local, of_global in arrays]
+    windows = [pair for pair, is_dense in zip(arrays, dense) if not is_dense] or arrays
+    sees = np.logical_or.reduce([local.any((0, 2)) for local, _ in windows])
     is_seen = np.logical_or.reduce([of_global.any((0, 2)) for _, of_global in arrays])
     positions = np.flatnonzero(~sees & is_seen)
     x = max(int(of_global.any((0, 1)).sum()) for _, of_global in arrays)
@@ -226,19 +230,41 @@ def _layers_of(
     if n == 0:
         raise Error("attention: expected probabilities, found zeros alone")
     layers = []
-    for number, (local, of_global) in zip(numbers, arrays):
-        length, most = local.shape[1], of_global.shape[2]
-        # A window has no keys before the first token.
-        dense = local.shape[2] == length and most == 0 and bool(local[:, 0, : length // 2].any() or length == 1)
-        if not dense and (local.shape[2] - most) % 2 == 0:
+    for number, (local, of_global), is_dense in zip(numbers, arrays, dense):
+        most = of_global.shape[2]
+        if not is_dense and (local.shape[2] - most) % 2 == 0:
             raise Error(f"attention: expected an odd number of columns of a window, found {local.shape[2] - most}")
-        kept = local[:, :n, :n] if dense else np.delete(local[:, :n], np.s_[x:most], axis=2)
-        layers.append(Layer(number, kept, of_global[:, :n, :x], dense))
+        kept = local[:, :n, :n] if is_dense else np.delete(local[:, :n], np.s_[x:most], axis=2)
+        layers.append(Layer(number, kept, of_global[:, :n, :x], is_dense))
     return layers, positions
 
 
-def _mean_of_layers(layers: list[Layer], x: int) -> Layer:
-    """A narrow window counts as a wide one with zeros around."""
+def _is_dense(local: FloatArray, globals: int) -> bool:
+    """Whether the columns are keys: a window has no keys before the first token."""
+    length = local.shape[1]
+    return local.shape[2] == length and globals == 0 and bool(local[:, 0, : length // 2].any() or length == 1)
+
+
+def _as_dense(one: Layer, positions: npt.NDArray[np.int64]) -> Layer:
+    if one.dense:
+        return one
+    heads, n, columns = one.local.shape
+    x = len(positions)
+    query, column = np.indices((n, columns - x))
+    key = query + column - (columns - x - 1) // 2
+    inside = (key >= 0) & (key < n)
+    local = np.zeros((heads, n, n), np.float32)
+    local[:, query[inside], key[inside]] = one.local[:, :, x:][:, inside]
+    local[:, :, positions] += one.local[:, :, :x]
+    local[:, positions] = one.of_global.transpose(0, 2, 1)
+    return Layer(one.number, local, one.of_global[:, :, :0], True)
+
+
+def _mean_of_layers(layers: list[Layer], positions: npt.NDArray[np.int64]) -> Layer:
+    """A narrow window counts as a wide one with zeros around, and beside a dense layer as all tokens with zeros around."""
+    x = len(positions)
+    if any(one.dense for one in layers):
+        layers, x = [_as_dense(one, positions) for one in layers], 0
     widest = max(one.local.shape[2] for one in layers)
     total = np.zeros((*layers[0].local.shape[:2], widest))
     for one in layers:

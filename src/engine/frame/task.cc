@@ -33,13 +33,13 @@ void Task::check_too_long(TooLong) const {}
 
 std::vector<Index> default_globals(const models::EncoderConfig& config, const Task* task,
                                    std::span<const std::int32_t> ids, const std::string& name) {
-  if (task == nullptr || ids.empty() || !config.has_global_attention()) return {};
+  if (task == nullptr || ids.empty() || !config.has_global_projections()) return {};
   return task->globals_of_ids(config, ids, name);
 }
 
 ReadingOptions with_globals(const models::EncoderConfig& config, const Task& task,
                             const std::string& name, ReadingOptions options) {
-  if (options.global_positions || !config.has_global_attention()) return options;
+  if (options.global_positions || !config.has_global_projections()) return options;
   options.global_positions = [&config, &task, name](const Encoding& tokens, std::string_view) {
     return tokens.ids.empty() ? std::vector<Index>() : task.globals_of_texts(config, tokens, name);
   };

@@ -212,7 +212,15 @@ engine::GlobalPositions global_positions(const Model& model,
                                          const std::optional<GlobalAttention>& rule) {
   if (!rule) return nullptr;
   require(model.info().has_global_attention, OptionName("global_attention", "global attention"),
-          "expected a Longformer model, found {}", model.info().model_type);
+          "expected a model with windows, such as a Longformer, found {}", model.info().model_type);
+  const Model::Implementation& loaded = model.implementation();
+  const bool asks_for_some = rule->rule() != "none" && rule->rule() != "default";
+  if (asks_for_some && loaded.note && !loaded.config.has_global_projections()) {
+    loaded.note(fmt::format(
+        "global attention: a model of model_type {} has layers with windows, but was not trained "
+        "with global tokens; fine-tune it with the same rule",
+        model.info().model_type));
+  }
   return [model, rule = *rule](const Encoding& tokens, std::string_view text) {
     const std::vector<std::int32_t> mask = rule.mask(model, tokens, text);
     std::vector<Index> positions;

@@ -89,7 +89,7 @@ void GlobalAttention::parse_term(std::string_view term) {
 std::vector<std::int32_t> GlobalAttention::mask(const Model& model, const Encoding& tokens,
                                                 std::string_view text) const {
   require(model.info().has_global_attention, OptionName("global_attention", "global attention"),
-          "expected a Longformer model, found {}", model.info().model_type);
+          "expected a model with windows, such as a Longformer, found {}", model.info().model_type);
   std::vector<std::int32_t> mask = this->mask(tokens, text);
   if (std::find(named_.begin(), named_.end(), Named::heads_default) != named_.end()) {
     const auto defaults = model.default_global_attention_mask(tokens.ids);

@@ -70,17 +70,18 @@ std::optional<models::AttentionObserver> attention_observer(const Model::Impleme
   models::AttentionObserver observer;
   observer.layers = chosen_indices(selection.layers, model.config.layers, "layer");
   observer.heads = chosen_indices(selection.heads, model.config.heads, "head");
-  observer.observe = [&batch, callback = selection.callback](Index layer,
-                                                             const ops::HeadProbabilities& seen) {
+  observer.observe = [&batch, &config = model.config, callback = selection.callback](
+                         Index layer, const ops::HeadProbabilities& seen) {
     HeadAttention head;
     head.document = seen.which.document;
     head.layer = layer;
     head.head = seen.which.head;
     head.tokens = seen.local.rows();
+    head.dense = config.pattern(layer)[0].reach_left == kernels::kUnlimitedReach;
     const Index begin = batch.starts[static_cast<std::size_t>(head.document)];
     const Index end = batch.starts[static_cast<std::size_t>(head.document) + 1];
     for (const Index row : batch.global_rows) {
-      if (row >= begin && row < end) head.global_positions.push_back(row - begin);
+      if (!head.dense && row >= begin && row < end) head.global_positions.push_back(row - begin);
     }
     head.columns = seen.local.columns();
     head.local = seen.local.to_floats();

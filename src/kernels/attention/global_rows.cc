@@ -40,6 +40,36 @@ AttentionSpec global_rows_spec(const AttentionSpec& spec, const GlobalRows& glob
   return dense;
 }
 
+AttentionSpec own_rows_spec(const AttentionSpec& spec, const GlobalRows& globals) {
+  AttentionSpec dense;
+  dense.head_size = spec.head_size;
+  dense.heads.assign(spec.heads.size(), {kUnlimitedReach, kUnlimitedReach, 1});
+  AttentionRows rows;
+  rows.documents = {{.query_begin = 0,
+                     .query_count = globals.count(),
+                     .key_begin = globals.document.key_begin,
+                     .key_count = globals.document.key_count}};
+  if (const auto& mask = spec.rows->key_mask; !mask.empty()) {
+    rows.key_mask.assign(mask.begin(), mask.begin() + rows.key_count());
+  }
+  dense.rows = shared(std::move(rows));
+  return dense;
+}
+
+Tensor global_queries(const GlobalRows& globals, const Tensor& query) {
+  const Index heads = query.dimension(0), n = query.dimension(1), d = query.dimension(2);
+  const Tensor rows = query.to(DType::f32).reshaped({heads * n, d});
+  Tensor copied({heads, globals.count(), d}, DType::f32);
+  float* to = copied.data<float>();
+  for (Index head = 0; head < heads; ++head) {
+    for (const Index row : globals.rows) {
+      copy_row(rows, head * n + row, to);
+      to += d;
+    }
+  }
+  return copied;
+}
+
 void copy_row(const Tensor& x, Index row, float* to) {
   const Index width = x.columns();
   if (x.dtype() == DType::f32) {

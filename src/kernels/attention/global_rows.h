@@ -30,6 +30,11 @@ std::vector<GlobalRows> documents_with_globals(const AttentionSpec& spec);
 /// The global rows of one document as a spec of their own: every query sees every visible key.
 AttentionSpec global_rows_spec(const AttentionSpec& spec, const GlobalRows& globals);
 
+/// That spec over the keys of the whole batch, for global rows without projections of their own.
+/// Their queries are rows of `query` [H, n, d], copied to [H, g, d].
+AttentionSpec own_rows_spec(const AttentionSpec& spec, const GlobalRows& globals);
+Tensor global_queries(const GlobalRows& globals, const Tensor& query);
+
 /// Copies a row of x, fp32 or bf16, to floats.
 void copy_row(const Tensor& x, Index row, float* to);
 /// Writes floats to a row of x, fp32 or bf16.

@@ -34,6 +34,8 @@ struct SharedInput {
   /// First row of each document, and the number of rows at the end.
   std::vector<Index> starts;
   std::shared_ptr<const kernels::AttentionRows> rows;
+  /// The same rows without global tokens, for layers in which every token sees everything.
+  std::shared_ptr<const kernels::AttentionRows> rows_without_globals = {};
   /// Makes the table of relative positions, whose row δ is that of the distance δ, as far as
   /// anything sees, [distances, D], or that of infused ones. Layers that have a state may do
   /// without it.

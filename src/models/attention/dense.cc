@@ -1,5 +1,5 @@
 // Self-attention of BERT, RoBERTa, ModernBERT and their kin: every token sees every token, or those
-// in its window.
+// in its window and the global ones, which see everything.
 #include "models/attention/attention.h"
 
 namespace longformer::models {
@@ -11,14 +11,17 @@ class DenseAttention final : public Attention {
       : pattern_{.head_size = config.head_size(), .heads = config.pattern(layer)},
         dropout_(config.attention_dropout),
         place_(layer_place(layer)),
-        query_key_value_(query_key_value(config, layer, source)) {
+        query_key_value_(query_key_value(config, layer, source)),
+        has_window_(pattern_.heads[0].reach_left != kernels::kUnlimitedReach) {
+    if (has_window_) pattern_.global_queries = kernels::GlobalQueries::see_everything;
     const auto& kinds = config.recipe.rotation_of_layer;
     if (!kinds.empty()) rotation_ = kinds[at(layer)];
   }
 
   Tensor forward(const ops::Context& context, const Tensor& x,
                  const LayerInput& in) const override {
-    ops::AttentionSpec spec = {pattern_, in.shared.rows};
+    ops::AttentionSpec spec = {pattern_,
+                               has_window_ ? in.shared.rows : in.shared.rows_without_globals};
     spec.dropout = context.dropout(dropout_, place_);
     const auto heads = static_cast<Index>(pattern_.heads.size());
     auto projected = ops::project_heads(context, x, query_key_value_, heads, pattern_.head_size);
@@ -39,6 +42,7 @@ class DenseAttention final : public Attention {
   double dropout_;
   std::uint64_t place_;
   ops::Linear query_key_value_;
+  bool has_window_;
   /// Kind of its rotary positions.
   std::optional<std::size_t> rotation_;
 };

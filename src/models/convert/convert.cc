@@ -16,6 +16,7 @@
 #include "models/config.h"
 #include "models/convert/files.h"
 #include "models/convert/led.h"
+#include "models/convert/lengthened.h"
 #include "models/convert/original_config.h"
 #include "models/convert/reattended.h"
 #include "models/convert/tensors.h"
@@ -213,7 +214,7 @@ Conversion read_source(const std::string& source, const std::string& target,
   conversion.config = parse_config(formats::ConfigReader(conversion.source_json, path));
   const Index usual = conversion.writes_texts() ? 16384 : 4096;
   const bool keeps_length =
-      conversion.config.has_global_attention() || !conversion.keeps_attention();
+      conversion.config.has_global_projections() || !conversion.keeps_attention();
   const Index positions = keeps_length ? conversion.config.max_tokens() : usual;
   const std::size_t windows = options.windows.size();
   require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
@@ -273,6 +274,14 @@ std::vector<std::pair<std::string, Tensor>> merged_tensors(
   return tensors;
 }
 
+/// The names of tensors in files of the model as `transformers` writes it.
+std::function<std::string(const std::string&)> names_in_files(const EncoderConfig& config) {
+  const bool is_alone = config.architecture.empty() || config.architecture.ends_with("Model");
+  return [&config, is_alone](const std::string& name) {
+    return is_alone ? config.family->names.file_name(name) : written_name(config, name);
+  };
+}
+
 ConvertedFrom merge_adapter(const std::string& source, const std::string& target,
                             const ConvertOptions& options) {
   require(options.target == "longformer" && !options.max_positions && options.windows.empty(),
@@ -303,10 +312,7 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
     const EncoderConfig config = parse_config(formats::ConfigReader(conversion.source_json, path));
     const Weights weights = Weights::open(source, config.family->names, options.merge_adapter);
     from = {.model_type = std::string(config.model_type()), .max_tokens = config.max_tokens()};
-    const bool is_alone = config.architecture.empty() || config.architecture.ends_with("Model");
-    tensors = merged_tensors(weights, conversion.plan.dtype, [&](const std::string& name) {
-      return is_alone ? config.family->names.file_name(name) : written_name(config, name);
-    });
+    tensors = merged_tensors(weights, conversion.plan.dtype, names_in_files(config));
     weights.tell_nonfinite(options.note);
   }
   write_json(staging.path() / "config.json", conversion.source_json);
@@ -324,6 +330,41 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
   return from;
 }
 
+/// The same model for documents of another length: its weights stay.
+ConvertedFrom lengthen(Conversion& conversion) {
+  const EncoderConfig& config = conversion.config;
+  const ConvertOptions& options = conversion.options;
+  require(conversion.keeps_attention() && options.windows.empty(),
+          "{}: expected a model with a table of positions, which has another attention or other "
+          "windows in the result too, found {}",
+          conversion.source.string(), config.model_type());
+  check_target(conversion);
+  Json json = conversion.source_json;
+  if (options.max_positions) {
+    json = lengthened_config(json, config, *options.max_positions, options);
+  }
+  conversion.plan.max_positions = options.max_positions.value_or(0);
+  set_dtype(conversion, json);
+  const Weights weights = Weights::open(conversion.source.string(), config.family->names);
+  const auto tensors = merged_tensors(weights, conversion.plan.dtype, names_in_files(config));
+  weights.tell_nonfinite(options.note);
+  const StagingFolder staging(conversion.target);
+  const TokenizerCopy files = {.source = conversion.source,
+                               .target = staging.path(),
+                               .max_tokens = conversion.plan.max_positions,
+                               .tokenizer_class = std::string(config.traits().tokenizer_class)};
+  write_json(staging.path() / "config.json", json);
+  if (options.max_positions) {
+    copy_tokenizer(files);
+  } else {
+    copy_tokenizer_files(conversion.source, staging.path());
+  }
+  copy_sentence_transformers(files);
+  write_weights(staging.path(), options.format, tensors);
+  staging.commit();
+  return {.model_type = std::string(config.model_type()), .max_tokens = config.max_tokens()};
+}
+
 ConvertedFrom convert_checked(const std::string& source_folder, const std::string& target_folder,
                               const ConvertOptions& options, const PlanHead& plan_head) {
   if (!options.merge_adapter.empty()) return merge_adapter(source_folder, target_folder, options);
@@ -332,10 +373,9 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   }
   Conversion conversion = read_source(source_folder, target_folder, options);
   conversion.plan.head = plan_head;
-  require(conversion.config.recipe.has_position_table,
-          "{}: expected a model with a table of positions, which Longformer has too, found {}: it "
-          "reads {} tokens by itself",
-          source_folder, conversion.config.model_type(), conversion.config.max_tokens());
+  if (!conversion.config.recipe.has_position_table) return lengthen(conversion);
+  require(options.rotary.empty(), OptionName("rotary"),
+          "expected a model with rotary positions, found {}", conversion.config.model_type());
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);

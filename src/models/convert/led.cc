@@ -131,7 +131,7 @@ class LedConverter {
             "LED can do, found a tensor {}",
             source_.path(), quote(name));
     add(name, tensor);
-    if (config_.has_global_attention() || !name.starts_with("encoder.layer.")) return;
+    if (config_.has_global_projections() || !name.starts_with("encoder.layer.")) return;
     for (const std::string projection : {"self.query", "self.key", "self.value"}) {
       const std::size_t place = name.find(projection);
       if (place == std::string::npos) continue;

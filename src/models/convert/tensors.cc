@@ -76,13 +76,13 @@ class Converter {
                     [](const HeadPlan::Layer& layer) { return layer.from == kPooler; });
     if (source_.has("pooler.dense.weight") && !moves_pooler) pooler(head);
     for (const HeadPlan::Layer& layer : head.layers) move(layer);
-    if (head.is_masked_lm) config_.has_global_attention() ? untie() : masked_lm();
+    if (head.is_masked_lm) config_.has_global_projections() ? untie() : masked_lm();
     for (const std::string_view name : traits_.unread) source_.drop(std::string(name));
     // Buffers of old files.
     for (const char* name : {"embeddings.position_ids", "embeddings.token_type_ids"}) {
       source_.drop(name);
     }
-    if (config_.has_global_attention()) keep_the_rest();
+    if (config_.has_global_projections()) keep_the_rest();
     source_.require_empty(config_.architecture);
     const bool has_own_name = config_.architecture.starts_with("Longformer");
     return {.tensors = std::move(result_),
@@ -117,7 +117,7 @@ class Converter {
           Tensor::zeros({config_.type_vocab_size, config_.hidden_size}, DType::f32)
               .to(tensor.dtype()));
     }
-    if (config_.has_global_attention()) return;
+    if (config_.has_global_projections()) return;
     for (const std::string projection : {"self.query", "self.key", "self.value"}) {
       const std::size_t place = name.find(projection);
       if (place == std::string::npos) continue;

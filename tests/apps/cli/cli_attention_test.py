@@ -141,6 +141,58 @@ def with_tokenizer(tmp_path, model):
     return folder
 
 
+class TestLayersOfTwoKinds:
+    """ModernBERT: layers 0 and 3 see everything, 1 and 2 have windows."""
+
+    MODEL = FIXTURES / "tiny_modernbert"
+    DENSE = (0, 3)
+
+    def pairs(self, *flags):
+        """All pairs of each layer and head, from the arrays."""
+        found = arrays(self.MODEL, "--layer", "all", "--head", "all", *flags)
+        window = json.loads((self.MODEL / "config.json").read_text())["local_attention"]
+        positions = [0] if "cls" in flags else []
+        result = []
+        for layer in range(4):
+            local = found[f"attentions.{layer}"]
+            n = local.shape[1]
+            if layer in self.DENSE:
+                assert local.shape[2] == n
+                result.append(local.astype(float))
+                continue
+            assert local.shape[2] == len(positions) + window + 1
+            of_global = found.get(f"global_attentions.{layer}", local[:, :, :0])
+            result.append(np.stack([dense_rows(*head, positions, window) for head in zip(local, of_global)]))
+        return np.stack(result)
+
+    @pytest.mark.parametrize("flags", [[], ["--global-attention", "cls"]])
+    def test_all_forms_agree(self, flags):
+        expected = self.pairs(*flags)
+        assert np.abs(expected.sum(-1) - 1).max() <= 1e-5
+        n = expected.shape[-1]
+        options = ["--json", "--threshold", "0", *flags]
+        rows = run("attention", self.MODEL, *FLAGS, "--layer", "all", "--head", "all", *options).works().json
+        assert len(rows) == expected.shape[0] * expected.shape[1]
+        for row in rows:
+            np.testing.assert_allclose(triplets(row, n), expected[row["layer"], row["head"]], atol=1e-7)
+        np.testing.assert_allclose(arrays(self.MODEL, *flags)["attentions.mean"][0], expected.mean((0, 1)), atol=1e-6)
+        (mean,) = run("attention", self.MODEL, *FLAGS, *options).works().json
+        np.testing.assert_allclose(triplets(mean, n), expected.mean((0, 1)), atol=1e-6)
+
+    def test_the_package_has_the_same(self):
+        package = pytest.importorskip("longformer_cpp")
+        ids = [int(i) for i in run("tokenize", self.MODEL, *FLAGS).works().out.split()]
+        out = package.load(self.MODEL)([ids, ids[:-3]], output_attentions=True)
+        for layer, found in enumerate(out.attentions):
+            expected = arrays(self.MODEL, "--layer", str(layer), "--head", "all")[f"attentions.{layer}"]
+            np.testing.assert_allclose(found[0], expected, atol=1e-6)
+
+    def test_global_tokens_are_told_to_be_untrained(self):
+        result = run("embed", self.MODEL, *FLAGS, "--global-attention", "cls")
+        assert result.code == 0 and "was not trained with global tokens" in result.err
+        run("embed", self.MODEL, *FLAGS, "--global-attention", "none").works()
+
+
 class TestTriplets:
     def test_everything_adds_up_to_the_arrays(self, longformer):
         flags = ["--layer", "1", "--head", "0", "--global-attention", "cls"]
