@@ -173,7 +173,7 @@ std::optional<MultiVectorModules> colbert_modules(const std::string& folder) {
   const std::string path = folder + "/config.json";
   const Json json = object_in(path);
   const std::vector<std::string> names = words_of(ConfigReader(json, path), "architectures");
-  if (std::ranges::find(names, "HF_ColBERT") == names.end()) return std::nullopt;
+  if (std::ranges::find(names, kColbertArchitecture) == names.end()) return std::nullopt;
   const auto files = formats::WeightFiles::open(folder);
   const auto weight = files.tensors().find("linear.weight");
   require(weight != files.tensors().end() && weight->second.shape().size() == 2,

@@ -13,6 +13,9 @@
 
 namespace longformer::tasks {
 
+/// The architecture in config.json of Stanford's ColBERT.
+inline constexpr const char* kColbertArchitecture = "HF_ColBERT";
+
 /// y = activation(W·x + b); the weights are in a folder of their own, or in a file.
 struct DenseModule {
   std::string folder;
