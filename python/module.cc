@@ -80,6 +80,7 @@ Options folder_info(const Path& folder) {
   info["windows"] = nb::cast(found.windows);
   info["receptive_field"] = found.receptive_field;
   info["tokenizer"] = found.tokenizer;
+  info["vectors"] = found.vectors;
   info["pooling"] = found.pooling;
   info["normalize"] = found.normalize;
   info["similarity"] = found.similarity;

@@ -61,6 +61,7 @@ COMPARISONS = {
     "sentence_parity.py": Comparison((MINILM, PROGRAM)),
     "span_parity.py": Comparison((PROGRAM,)),
     "trained_parity.py": Comparison((PROGRAM,)),
+    "vector_parity.py": Comparison((PROGRAM,)),
     "tokenizer_parity.py": Comparison(
         ("--dump", str(BUILD / "tests" / "tokenizer_dump"), "--model", MINILM), needs_data=True
     ),

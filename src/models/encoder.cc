@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "models/registry.h"
+#include "models/static_table.h"
 #include "models/token_tables.h"
 
 namespace longformer::models {
@@ -75,6 +76,10 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   const Index padding = config.pad_token_id;
   const Index position_padding = traits.positions_follow_padding ? padding : -1;
   ops::EmbeddingTables tables;
+  if (config.table) {
+    tables.words = static_rows(config, source);
+    return tables;
+  }
   tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
                            {config.vocab_size, width}, padding);
   if (config.recipe.has_position_table) {

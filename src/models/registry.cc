@@ -496,7 +496,12 @@ constexpr std::string_view kAlbert =
     "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
     "RoBERTa of the same language does what it does";
 
-constexpr std::array<Stranger, 43> kStrangers = {{
+constexpr std::string_view kTable =
+    "it is a table of tokens without layers, which makes vectors (embed, search, serve) and is "
+    "neither trained nor converted here";
+
+constexpr std::array<Stranger, 44> kStrangers = {{
+    {"model2vec", kTable},
     {"big_bird", kOtherLong},
     {"nystromformer", kOtherLong},
     {"reformer", kOtherLong},
