@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "models/attention/attention.h"
 #include "models/config_limits.h"
+#include "models/layer_kinds.h"
 #include "models/rotary_families.h"
 
 namespace longformer::models {
@@ -92,9 +93,6 @@ constexpr DocumentLayer kNeoBertLayer = {
     .name = "dense", .activation = Activation::tanh, .drops_input = true};
 constexpr std::array<std::string_view, 1> kLanguageHead = {"lm_head.weight"};
 
-enum Kind : std::size_t { kFull, kSliding };
-constexpr std::array<std::string_view, 2> kKinds = {"full_attention", "sliding_attention"};
-
 /// Sets what the layers of all these families have.
 void set_layers(EncoderConfig& model) {
   LayerRecipe& recipe = model.recipe;
@@ -109,7 +107,7 @@ void set_layers(EncoderConfig& model) {
   recipe.norms_embeddings = false;
   recipe.has_position_table = false;
   recipe.has_type_table = false;
-  recipe.rotation_of_layer.assign(model.patterns.size(), kFull);
+  recipe.rotation_of_layer.assign(model.patterns.size(), kFullLayer);
 }
 
 /// Heads of keys and values, and the size of a head. Where a key is null, `transformers` has as
@@ -178,29 +176,9 @@ void read_neobert(const ConfigReader& config, EncoderConfig& model) {
   }
 }
 
-/// Kind of attention of each layer; `every` tells it where the file names none.
-template <typename Every>
-void read_kinds(const ConfigReader& config, const Every& every, EncoderConfig& model) {
-  auto& kinds = model.recipe.rotation_of_layer;
-  if (!config.has("layer_types")) {
-    for (std::size_t layer = 0; layer < kinds.size(); ++layer) kinds[layer] = every(layer);
-    return;
-  }
-  const Json& types = config.at("layer_types");
-  require(types.is_array() && types.size() == kinds.size(),
-          "{}: layer_types: expected {} names, one for each layer, found {}", config.name(),
-          kinds.size(), shown(types));
-  for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
-    const auto kind = std::ranges::find(kKinds, types[layer]);
-    require(kind != kKinds.end(), "{}: layer_types: expected {} or {}, found {}", config.name(),
-            kKinds[kFull], kKinds[kSliding], shown(types[layer]));
-    kinds[layer] = static_cast<std::size_t>(kind - kKinds.begin());
-  }
-}
-
 void set_windows(const HeadPattern& window, EncoderConfig& model) {
   for (std::size_t layer = 0; layer < model.patterns.size(); ++layer) {
-    if (model.recipe.rotation_of_layer[layer] == kFull) continue;
+    if (model.recipe.rotation_of_layer[layer] == kFullLayer) continue;
     std::ranges::fill(model.patterns[layer], window);
   }
 }
@@ -216,13 +194,11 @@ void read_qwen3(const ConfigReader& config, EncoderConfig& model) {
   const bool has_windows = config.boolean("use_sliding_window", false);
   const Index window = config.integer("sliding_window", 4096, 1, kMaxWindow);
   const Index first = config.integer("max_window_layers", 28, 0, kMaxLayers);
-  read_kinds(
-      config,
-      [&](std::size_t layer) {
-        return has_windows && static_cast<Index>(layer) >= first ? kSliding : kFull;
-      },
-      model);
-  const bool is_sliding = std::ranges::count(model.recipe.rotation_of_layer, kSliding) > 0;
+  model.recipe.rotation_of_layer =
+      layer_kinds(config, model.patterns.size(), [&](std::size_t layer) {
+        return has_windows && static_cast<Index>(layer) >= first ? kSlidingLayer : kFullLayer;
+      });
+  const bool is_sliding = std::ranges::count(model.recipe.rotation_of_layer, kSlidingLayer) > 0;
   require(!is_sliding || (has_windows && model.recipe.is_causal),
           "{}: layer_types: expected sliding_attention only with use_sliding_window and without "
           "is_causal false, found it",
@@ -234,26 +210,15 @@ void read_qwen3(const ConfigReader& config, EncoderConfig& model) {
 }
 
 /// Full layers and those with windows have an own base each; rope_scaling is for full ones.
-RotaryConfig gemma_rotation(const ConfigReader& config, Kind kind, EncoderConfig& model) {
-  const double theta = kind == kFull ? config.number("rope_theta", 1000000)
-                                     : config.number("rope_local_base_freq", 10000);
+RotaryConfig gemma_rotation(const ConfigReader& config, LayerKind kind, EncoderConfig& model) {
+  const double theta = kind == kFullLayer ? config.number("rope_theta", 1000000)
+                                          : config.number("rope_local_base_freq", 10000);
   const RotaryConfig otherwise = {.theta = theta,
                                   .trained_positions = model.max_position_embeddings};
-  const std::string name(kKinds[kind]);
   config.note_asked("rope_scaling");
-  if (config.has("rope_parameters")) {
-    const Json& both = config.at("rope_parameters");
-    const ConfigReader kinds(both, config.name() + ": rope_parameters");
-    for (const auto& [key, value] : both.items()) {
-      require(std::ranges::find(kKinds, key) != kKinds.end(),
-              "{}: rope_parameters: expected an object for {} and one for {}, found {}",
-              config.name(), kKinds[kFull], kKinds[kSliding], formats::quote(key));
-    }
-    if (!kinds.has(name)) return otherwise;
-    return read_rotary(ConfigReader(kinds.at(name), kinds.name() + "." + name), otherwise,
-                       model.unused_keys);
-  }
-  if (kind == kSliding || !config.has("rope_scaling")) return otherwise;
+  const auto own = rotation_of_kind(config, kind, otherwise, model.unused_keys);
+  if (own) return *own;
+  if (kind == kSlidingLayer || !config.has("rope_scaling")) return otherwise;
   return read_rotary(ConfigReader(config.at("rope_scaling"), config.name() + ": rope_scaling"),
                      otherwise, model.unused_keys);
 }
@@ -267,7 +232,7 @@ void read_gemma3(const ConfigReader& config, EncoderConfig& model) {
   LayerRecipe& recipe = model.recipe;
   recipe.norms_heads = true;
   recipe.norms_results = true;
-  recipe.rotation_names.assign(kKinds.begin(), kKinds.end());
+  recipe.rotation_names.assign(kLayerKinds.begin(), kLayerKinds.end());
   recipe.gain_offset = 1;
   recipe.is_causal = !config.boolean("use_bidirectional_attention", false);
   model.embedding_scale = std::sqrt(static_cast<double>(model.hidden_size));
@@ -275,12 +240,9 @@ void read_gemma3(const ConfigReader& config, EncoderConfig& model) {
           "{}: attn_logit_softcapping: expected null, found {}: not supported", config.name(),
           shown(config.object().value("attn_logit_softcapping", Json())));
   const Index every = config.integer("sliding_window_pattern", 6, 1, kMaxLayers);
-  read_kinds(
-      config,
-      [&](std::size_t layer) {
-        return (static_cast<Index>(layer) + 1) % every != 0 ? kSliding : kFull;
-      },
-      model);
+  recipe.rotation_of_layer = layer_kinds(config, model.patterns.size(), [&](std::size_t layer) {
+    return (static_cast<Index>(layer) + 1) % every != 0 ? kSlidingLayer : kFullLayer;
+  });
   const Index window = config.integer("sliding_window", 4096, 1, kMaxWindow);
   const Index reach = recipe.is_causal ? window - 1 : window / 2;
   set_windows({reach, recipe.is_causal ? 0 : reach, 1}, model);
@@ -289,7 +251,7 @@ void read_gemma3(const ConfigReader& config, EncoderConfig& model) {
   const double scalar = config.number("query_pre_attn_scalar", 256);
   require(scalar > 0, "{}: query_pre_attn_scalar: expected a number above 0, found {}",
           config.name(), scalar);
-  for (const Kind kind : {kFull, kSliding}) {
+  for (const LayerKind kind : {kFullLayer, kSlidingLayer}) {
     RotaryConfig rotation = gemma_rotation(config, kind, model);
     rotation.score_root = std::pow(static_cast<double>(model.head_size()) / scalar, 0.25);
     recipe.rotations.push_back(rotation);
