@@ -8,6 +8,7 @@
 #include "models/biased_families.h"
 #include "models/language_model_config.h"
 #include "models/modernbert.h"
+#include "models/rms_families.h"
 #include "models/rotary_families.h"
 #include "text/encoder_folder.h"
 
@@ -294,7 +295,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 25> kFamilies = {{
+const std::array<Family, 29> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -412,6 +413,10 @@ const std::array<Family, 25> kFamilies = {{
     mpnet(roberta(30527, "MPNetTokenizer")),
     deberta_v2(true),
     deberta_v2(false),
+    eurobert_family(),
+    neobert_family(),
+    qwen3_family(),
+    gemma3_family(),
     {.model_type = "linformer",
      .base = "bert",
      .class_prefix = "Linformer",
@@ -481,9 +486,6 @@ constexpr std::string_view kOtherLong =
 constexpr std::string_view kDisentangled =
     "its disentangled attention is not computed here; a RoBERTa or ELECTRA fine-tuned for the same "
     "task does what it does";
-constexpr std::string_view kReadsLong =
-    "it reads 8,192 tokens by itself, but its rotary positions are not computed here; a BERT or "
-    "RoBERTa converted to as many tokens reads them";
 constexpr std::string_view kPreNorm =
     "it normalises before its layers, not behind them; a BERT or RoBERTa of the same language does "
     "what it does";
@@ -494,8 +496,12 @@ constexpr std::string_view kAlbert =
     "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
     "RoBERTa of the same language does what it does";
 
-constexpr std::array<Stranger, 46> kStrangers = {{
-    {"eurobert", kReadsLong},
+constexpr std::string_view kTable =
+    "it is a table of tokens without layers, which makes vectors (embed, search, serve) and is "
+    "neither trained nor converted here";
+
+constexpr std::array<Stranger, 44> kStrangers = {{
+    {"model2vec", kTable},
     {"big_bird", kOtherLong},
     {"nystromformer", kOtherLong},
     {"reformer", kOtherLong},
@@ -537,9 +543,7 @@ constexpr std::array<Stranger, 46> kStrangers = {{
     {"mistral", kDecoder},
     {"phi3", kDecoder},
     {"qwen2", kDecoder},
-    {"qwen3", kDecoder},
     {"gemma2", kDecoder},
-    {"gemma3_text", kDecoder},
     {"bloom", kDecoder},
 }};
 

@@ -33,6 +33,7 @@ struct DocumentLayer {
 
 /// Parts of a masked-LM head; `.weight` and `.bias` follow.
 struct MaskedLmNames {
+  /// An empty `dense`: the decoder reads the hidden states.
   std::string_view dense, norm, decoder;
   /// The bias that is added to the logits, in order of preference: `transformers` adds the
   /// decoder's own, which is tied to the other only when the embeddings are tied.

@@ -120,6 +120,9 @@ class Weights {
   static Weights open(const std::string& folder, const TensorNames& names,
                       const std::string& adapter = {});
 
+  /// Opens one file of any name, as of a head beside the model.
+  static Weights of_file(const std::string& path, const TensorNames& names);
+
   /// Weights made on demand, each as its Init says.
   static Weights drawn(std::uint64_t seed, const TensorNames& names = {});
 
@@ -211,6 +214,8 @@ class Weights {
   /// itself when there is one. Throws Error when it is missing, not floating-point, or of another
   /// shape.
   Tensor get(const std::string& name, const Shape& shape, const Init& init) const;
+  /// A stored tensor of whole numbers, [count]. Throws Error.
+  std::vector<Index> integers(const std::string& name, Index count) const;
   /// The weight as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape, const Init& init) const;
 
@@ -238,6 +243,7 @@ class Weights {
   struct Parameters;
   struct Findings;
   struct Records;
+  static Weights of_files(formats::WeightFiles files, const TensorNames& names);
   Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
   /// Whether a training of an adapter keeps a weight as it is.
   bool keeps(const std::string& name) const;

@@ -259,7 +259,6 @@ TEST(EncoderConfig, KeysOfDistances) {
 
 TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"eurobert", "8,192 tokens"},
       {"big_bird", "longformer-base-4096"},
       {"deberta", "RoBERTa or ELECTRA"},
       {"albert", "DistilBERT"},

@@ -161,7 +161,7 @@ def compare_frequencies(table, case, folder):
     model = load(case, folder, torch.float32)
     rotary = next(m for m in model.modules() if isinstance(m, ROTARY[case.model_type]))
     config, length = model.config, max(len(d.ids) for d in case.documents)
-    size = config.hidden_size // config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     for kind, parameters in case.ropes().items():
         if kind is not None and kind not in config.layer_types:
             continue

@@ -147,6 +147,9 @@ std::unique_ptr<Attention> performer_attention(const EncoderConfig& config, Inde
 /// Parts common to the encoders.
 LayerSource layer_source(const EncoderConfig& config, const Weights& weights, DType dtype);
 ops::Linear query_key_value(const EncoderConfig& config, Index layer, const LayerSource& source);
+/// Query, key and value in one layer, or the query apart from grouped keys and values.
+std::vector<ops::Linear> projections(const EncoderConfig& config, Index layer,
+                                     const LayerSource& source);
 std::string self_attention_name(Index layer);
 
 }  // namespace longformer::models

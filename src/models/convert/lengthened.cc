@@ -91,6 +91,9 @@ Json lengthened_config(const Json& source, const EncoderConfig& config, Index ma
   }
   require(type != "new" || options.rotary == "base", OptionName("rotary"),
           "expected base for model_type new, whose code knows no YaRN");
+  require(type != "neobert", OptionName("max_positions", "max positions"),
+          "expected none for model_type neobert, whose code knows one way to turn, found {}",
+          max_tokens);
   Json json = source;
   const Index positions = max_tokens + config.first_position();
   if (config.recipe.rotations.empty()) {
@@ -113,7 +116,8 @@ Json lengthened_config(const Json& source, const EncoderConfig& config, Index ma
       rotations[std::string(names[kind])] = object_of(rotation);
     }
   }
-  for (const char* key : {"rope_theta", "rope_scaling", "global_rope_theta", "local_rope_theta"}) {
+  for (const char* key : {"rope_theta", "rope_scaling", "global_rope_theta", "local_rope_theta",
+                          "rope_local_base_freq"}) {
     json.erase(key);
   }
   // The code of before knows θ by a key of its own.
