@@ -214,6 +214,7 @@ TEST(EncoderConfig, BiasesByDistance) {
   EXPECT_TRUE(gated.recipe.is_gated && !gated.recipe.up_bias && gated.recipe.down_bias);
   EXPECT_FALSE(gated.recipe.has_position_table);
   EXPECT_EQ(gated.activation, Activation::gelu);
+  EXPECT_EQ(gated.head.activation, Activation::relu);
   EXPECT_EQ(gated.max_tokens(), 8192);
   EXPECT_EQ(gated.unused_keys, "");
   EXPECT_EQ(gated.family->names.file_name("encoder.layer.0.attention.output.dense.weight"),
