@@ -80,6 +80,7 @@ Options folder_info(const Path& folder) {
   info["windows"] = nb::cast(found.windows);
   info["receptive_field"] = found.receptive_field;
   info["tokenizer"] = found.tokenizer;
+  info["vectors"] = found.vectors;
   info["pooling"] = found.pooling;
   info["normalize"] = found.normalize;
   info["similarity"] = found.similarity;
@@ -179,6 +180,7 @@ NB_MODULE(_native, module) {
   bind_model(module);
   bind_tokenizer(module);
   bind_embedding(module);
+  bind_reranking(module);
   bind_search(module);
   bind_tasks(module);
   bind_multi_hop(module);

@@ -55,11 +55,13 @@ COMPARISONS = {
     "model_parity.py": Comparison(models=128),
     "pipeline_parity.py": Comparison((PROGRAM,)),
     "property_parity.py": Comparison(),
+    "rerank_parity.py": Comparison((PROGRAM,)),
     "retrieval_parity.py": Comparison((MINILM, PROGRAM)),
     "sequence_convert_parity.py": Comparison((PROGRAM,)),
     "sentence_parity.py": Comparison((MINILM, PROGRAM)),
     "span_parity.py": Comparison((PROGRAM,)),
     "trained_parity.py": Comparison((PROGRAM,)),
+    "vector_parity.py": Comparison((PROGRAM,)),
     "tokenizer_parity.py": Comparison(
         ("--dump", str(BUILD / "tests" / "tokenizer_dump"), "--model", MINILM), needs_data=True
     ),

@@ -91,6 +91,7 @@ void print_table(Output& output, const FolderInfo& info) {
   if (!info.attention.empty()) row("attention to", info.attention);
   row("receptive field", grouped(info.receptive_field) + " tokens to each side");
   row("tokenizer", info.tokenizer.empty() ? "none" : info.tokenizer);
+  if (info.vectors != "dense") row("vectors", info.vectors);
   row("pooling", pooling_text(info));
   if (info.similarity != "cosine") row("similarity", info.similarity);
   print_text_rows(info, row);
@@ -144,6 +145,7 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("windows", std::span<const std::int64_t>(info.windows));
   if (!info.attention.empty()) json.add("attention", info.attention);
   json.add("receptive_field", info.receptive_field).add("tokenizer", info.tokenizer);
+  json.add("vectors", info.vectors);
   json.add("pooling", info.pooling).add("normalize", info.normalize);
   json.add("similarity", info.similarity).add("truncate_dim", info.truncate_dim);
   json.add("embedding_size", info.embedding_size);

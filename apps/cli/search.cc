@@ -15,6 +15,7 @@
 #include "advice.h"
 #include "help.h"
 #include "longformer/error.h"
+#include "longformer/reranking.h"
 #include "longformer/text.h"
 #include "option_flags.h"
 #include "output.h"
@@ -31,7 +32,7 @@ struct SearchFlags {
   SearchDocuments documents;
   std::vector<std::string> queries;
   SearchQuery query;
-  std::string index;
+  std::string index, reranker;
   bool list = false, statistics = false;
   std::vector<std::string> removed;
   SearchOptions options;
@@ -65,11 +66,20 @@ OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
   }
   Embedder embedder =
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
-  SearchIndex index = reads ? SearchIndex::open(flags.index, embedder, language)
-                      : flags.index.empty()
-                          ? SearchIndex(embedder, flags.options)
-                          : SearchIndex::edit(flags.index, embedder, flags.options);
+  const SearchOptions options = with_mode(flags.options, flags.query.mode, embedder);
+  SearchIndex index = reads                 ? SearchIndex::open(flags.index, embedder, language)
+                      : flags.index.empty() ? SearchIndex(embedder, options)
+                                            : SearchIndex::edit(flags.index, embedder, options);
   return {std::move(embedder), std::move(index)};
+}
+
+/// The model of --rerank, if it is given. An adapter is of the other model.
+std::optional<Reranker> loaded_reranker(const SearchFlags& flags, Messages& messages) {
+  if (flags.reranker.empty()) return std::nullopt;
+  ModelFlags model = flags.model;
+  model.model = flags.reranker;
+  model.adapter.clear();
+  return Reranker::load(model.encoder_folder(), model.load_options(messages));
 }
 
 class SearchRun {
@@ -78,6 +88,7 @@ class SearchRun {
       : flags_(flags),
         messages_(messages),
         open_(open_index(flags, messages)),
+        reranker_(loaded_reranker(flags, messages)),
         names_(flags.index, open_.index) {
     note_language();
     if (!open_.embedder) return;
@@ -86,6 +97,7 @@ class SearchRun {
 
   void run() {
     const Stopwatch watch;
+    tell_size_of_tokens();
     if (reads_documents()) {
       added_ = add_documents(flags_.documents, *open_.embedder, index(), names_, messages_);
     }
@@ -93,6 +105,7 @@ class SearchRun {
     print_summary();
     if (index().passages() == 0)
       throw Error("no document to search in: every input failed or was empty");
+    tell_cost_of_tokens();
     for (const std::string& question : flags_.queries) answer(question);
     if (flags_.queries.empty()) answer_lines();
     output_.finish();
@@ -101,6 +114,23 @@ class SearchRun {
  private:
   SearchIndex& index() { return open_.index; }
   bool reads_documents() const { return !flags_.documents.inputs.files.empty(); }
+
+  /// Vectors of tokens are many: their place is told before the work on them.
+  void tell_size_of_tokens() {
+    if (!index().kinds().multi || !reads_documents()) return;
+    messages_.note(fmt::format("multi: each token takes {} bytes in the index and in memory",
+                               open_.embedder->multi_size() + 4));
+  }
+
+  void tell_cost_of_tokens() {
+    const SearchMode mode = flags_.query.mode;
+    if (!index().kinds().multi || (mode != SearchMode::multi && mode != SearchMode::hybrid)) return;
+    const MultiVectorCost cost = index().multi_cost();
+    messages_.note(
+        fmt::format("multi: {}, {} in memory, about {:.3f} s for a question of 32 tokens",
+                    counted(cost.vectors, "vector"), bytes_text(static_cast<double>(cost.bytes)),
+                    cost.seconds));
+  }
 
   /// Another language than that of an index makes its words again.
   void note_language() {
@@ -134,6 +164,10 @@ class SearchRun {
       differ(flags_.options.passages.context.has_value(),
              fmt::format("with context {}", context_name(found)), "--context",
              context_name(wanted));
+    }
+    if (flags_.options.vectors && found.vectors != flags_.options.vectors) {
+      differ(true, "with " + name_of(*found.vectors) + " vectors", "--vectors",
+             name_of(*flags_.options.vectors));
     }
     if (found.similarity != wanted.similarity) {
       differ(flags_.options.similarity.has_value(),
@@ -202,6 +236,7 @@ class SearchRun {
     SearchAnswer answer = {.question = question, .hits = {}, .note = {}, .seconds = 0};
     SearchQuery query = flags_.query;
     query.question = question;
+    if (reranker_) query.reranker = &*reranker_;
     query.note = [&](const std::string& note) { answer.note = note; };
     try {
       query.within = within();
@@ -231,6 +266,7 @@ class SearchRun {
   Messages& messages_;
   Output output_;
   OpenIndex open_;
+  std::optional<Reranker> reranker_;
   IndexNames names_;
   std::int64_t added_ = 0;
   double index_seconds_ = 0;
@@ -312,6 +348,7 @@ void add_search(CLI::App& program, Action& action) {
        .examples =
            "longformer search MODEL novels/*.txt --query \"How did the dog die?\"\n"
            "longformer search MODEL notes --exclude drafts/ --index notes.index --query \"…\"\n"
+           "longformer search MODEL --index notes.index --rerank RERANKER --query \"…\"\n"
            "longformer search MODEL --index notes.index --within notes/2024 --json < "
            "questions.txt\n"
            "longformer search --index notes.index --list"});
@@ -330,9 +367,15 @@ void add_search(CLI::App& program, Action& action) {
                  "take a document out of the index, or all of a folder; may be "
                  "repeated");
   add_fields(verb, only(query, {"mode", "within"}));
-  add_fields(verb, only(options,
-                        {"passage_tokens", "context", "language", "similarity", "passage_prompt"}));
+  add_fields(verb, only(options, {"passage_tokens", "context", "language", "similarity",
+                                  "passage_prompt", "vectors"}));
   add_fields(verb, only(query, {"query_prompt"}));
+  CLI::Option* reranker =
+      verb.add_option("--rerank", flags->reranker,
+                      "a third stage: this cross-encoder scores the best passages again")
+          ->type_name("MODEL");
+  add_fields(verb, only(query, {"rerank_depth"}));
+  verb.get_option("--rerank-depth")->needs(reranker);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   const CLI::Option* passage = verb.get_option("--passage-tokens");

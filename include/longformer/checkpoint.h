@@ -59,6 +59,8 @@ struct FolderInfo {
   std::string head;
   std::vector<std::string> labels;
   std::string problem_type;
+  /// Kinds of vectors that the folder was made for, as "dense" or "sparse": see VectorKinds.
+  std::string vectors = "dense";
   /// Pooling by its name in sentence-transformers, such as "mean"; empty if the folder names none.
   std::string pooling;
   /// Whether its modules end with Normalize.

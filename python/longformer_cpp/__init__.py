@@ -23,7 +23,7 @@ from typing import Any
 from . import _loading, _native  # the first loads the second
 from ._arrays import FloatArray, as_floats, as_integers, shape_of
 from ._checks import as_integer, as_path, as_text
-from ._embedding import Embedder, Passages
+from ._embedding import Embedder, Passages, SparseVector
 from ._evaluation import Evaluation, LabelMetrics, Scores, score
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
 from ._language_model import LanguageModel, LanguageModelScore
@@ -42,6 +42,7 @@ from ._model import Model, ModelOutput, load, loss_and_gradients
 from ._multi_hop import AnswerSpan, Evidence, MultiHopAnswer, MultiHopAnswerer
 from ._native import Error
 from ._options import described as _described
+from ._reranking import RankedText, RelevantSpan, Reranker
 from ._search import IndexedDocument, SearchHit, SearchIndex, read_document
 from ._tasks import (
     Answer,
@@ -99,9 +100,13 @@ __all__ = [
     "MultiHopAnswerer",
     "Passages",
     "QuestionAnswerer",
+    "RankedText",
+    "RelevantSpan",
+    "Reranker",
     "Scores",
     "SearchHit",
     "SearchIndex",
+    "SparseVector",
     "Tagger",
     "TokenStatistics",
     "Tokenizer",

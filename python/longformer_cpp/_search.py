@@ -12,6 +12,7 @@ from . import _native
 from ._checks import as_path, as_text, counted, given
 from ._embedding import Embedder
 from ._options import described
+from ._reranking import Reranker
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,9 @@ class SearchHit:
     text: str
     #: (begin, end) in characters of `text` for what is a word of the question.
     matched: list[tuple[int, int]]
+    #: Product of sparse vectors, and MaxSim of the vectors of tokens; None in a search without them.
+    sparse: float | None = None
+    multi: float | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,12 @@ def read_document(file: str | os.PathLike[str], format: str = "auto") -> str:
     return _native.document_text(path.read_bytes(), path.name, as_text(format, "format"))
 
 
+def _reranker_of(rerank: Any) -> _native.Reranker | None:
+    if rerank is None:
+        return None
+    return (rerank if isinstance(rerank, Reranker) else Reranker(rerank))._native
+
+
 # A method of the class has the name of the type.
 _Hits = list[SearchHit]
 _Documents = list[IndexedDocument]
@@ -70,6 +80,8 @@ class SearchIndex:
     The model is a folder, a Model or an Embedder. Without a file the index is in memory. A file without a model can be
     listed, searched in by words, and documents can be removed. With writes=False a file is only read. similarity
     says how a new index compares vectors: cosine, dot, euclidean or manhattan; None: as the model's folder says.
+    vectors names the kinds of vectors of a new index, as "dense,sparse": dense, sparse, multi; None: dense, or what the
+    folder makes instead.
 
     Words are compared by their stems in a language, "english" unless another is given ("german", …, or "none"); a file
     keeps its language, and gets its words made again for another one.
@@ -88,6 +100,7 @@ class SearchIndex:
         threads: int = 0,
         language: str | None = None,
         similarity: str | None = None,
+        vectors: str | None = None,
     ):
         if model is not None and not isinstance(model, Embedder):
             model = Embedder(model, dtype, threads)
@@ -99,6 +112,7 @@ class SearchIndex:
             "passage_prompt": passage_prompt,
             "language": None if language is None else as_text(language, "language"),
             "similarity": similarity,
+            "vectors": vectors,
         }
         native = None if model is None else model._native
         self._native = _native.SearchIndex(self._file or "", native, bool(writes), options)
@@ -141,13 +155,17 @@ class SearchIndex:
         prompt: str | None = None,
         phrases: bool = True,
         truncate: bool = False,
+        rerank: Any = None,
+        rerank_depth: int = 50,
     ) -> _Hits:
-        """The best passages, which do not overlap, best first. mode is hybrid, dense or lexical; within names the
+        """The best passages, which do not overlap, best first. mode is hybrid, dense, lexical, sparse or multi; within names the
         documents or folders to search in; prompt stands before the question in place of the folder's prompt
         "query"; phrases: what stands in quotation marks must be in a passage; where no passage has it, its words are
-        searched, and a RuntimeWarning says so."""
-        options = given(locals(), "question")
-        return [SearchHit(*hit) for hit in self._native.query(as_text(question, "question"), options)]
+        searched, and a RuntimeWarning says so. rerank is a Reranker, or its model: it scores the rerank_depth best
+        passages again, and these scores order the hits."""
+        options = given(locals(), "question", "rerank")
+        found = self._native.query(as_text(question, "question"), options, _reranker_of(rerank))
+        return [SearchHit(*hit) for hit in found]
 
     @described("query")
     def rank(
@@ -159,7 +177,10 @@ class SearchIndex:
         prompt: str | None = None,
         phrases: bool = True,
         truncate: bool = False,
+        rerank: Any = None,
+        rerank_depth: int = 50,
     ) -> _Ranking:
-        """The best documents, by the score of their best passage."""
-        options = given(locals(), "question")
-        return list(self._native.rank(as_text(question, "question"), options))
+        """The best documents, by the score of their best passage. rerank, as in query, scores the best passages of the
+        rerank_depth best documents again, as logits; the others stay behind them."""
+        options = given(locals(), "question", "rerank")
+        return list(self._native.rank(as_text(question, "question"), options, _reranker_of(rerank)))

@@ -7,11 +7,13 @@
 
 #include "core/error.h"
 #include "core/words.h"
+#include "models/adapter.h"
 #include "models/config_keys.h"
 #include "models/config_limits.h"
 #include "models/convert/led.h"
 #include "models/convert/original_config.h"
 #include "models/registry.h"
+#include "models/static_table.h"
 
 namespace longformer::models {
 namespace {
@@ -58,7 +60,7 @@ const Family& encoder_family(const ConfigReader& config) {
           "{}: model_type: expected an encoder ({}), found {}, a language model, which generates "
           "text and is evaluated on text",
           config.name(), encoder_names(), family.model_type);
-  return family;
+  return told_apart(family, config);
 }
 
 /// The object with other names of keys in place of those that count less
@@ -383,6 +385,11 @@ EncoderConfig parse_config(const ConfigReader& original) {
   model.head_settings = head_settings_of(config);
   note_unused_keys(config, model);
   return model;
+}
+
+EncoderConfig read_folder_config(const std::string& folder, const std::string& adapter) {
+  if (adapter.empty() && is_static_table(folder)) return static_config(folder);
+  return read_config(config_file(folder, adapter));
 }
 
 EncoderConfig read_config(const std::string& path) {

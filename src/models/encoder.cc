@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "models/registry.h"
+#include "models/static_table.h"
 #include "models/token_tables.h"
 
 namespace longformer::models {
@@ -75,6 +76,10 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   const Index padding = config.pad_token_id;
   const Index position_padding = traits.positions_follow_padding ? padding : -1;
   ops::EmbeddingTables tables;
+  if (config.table) {
+    tables.words = static_rows(config, source);
+    return tables;
+  }
   tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
                            {config.vocab_size, width}, padding);
   if (config.recipe.has_position_table) {
@@ -107,6 +112,7 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   for (Index layer = 0; layer < config.layers; ++layer) {
     layers_.add(encoder_layer(config, layer, source));
   }
+  distances_ = Distances(config, source);
   if (config.recipe.has_final_norm) final_norm_ = layer_norm(source, "encoder.final_norm", width);
   for (const RotaryConfig& rotation : config.recipe.rotations) {
     rotations_.push_back(std::make_unique<Rotary>(rotation, config.head_size()));
@@ -139,6 +145,7 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   }
   for (const auto& rotary : rotations_)
     shared->rotations.push_back(rotary->of(batch.starts, batch.positions));
+  distances_.fill(context, *shared);
   const Tensor hidden = layers_.forward(context, embed(context, batch), shared, options);
   if (!final_norm_) return hidden;
   Tensor normal = ops::layer_norm(context, hidden, *final_norm_);

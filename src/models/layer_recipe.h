@@ -7,9 +7,26 @@
 #include <vector>
 
 #include "models/rotary_config.h"
+#include "ops/distance_keys.h"
 #include "ops/feed_forward.h"
 
 namespace longformer::models {
+
+/// Biases by distance (ops/distance_bias.h), the same in all layers: a learned table of buckets, or
+/// slopes.
+enum class DistanceBias { none, buckets, slopes };
+
+/// Keys and queries of distances from one table, as in DeBERTa (ops/distance_keys.h).
+struct DistanceKeyRecipe {
+  ops::LogBuckets buckets;
+  /// The terms of queries with keys of distances, and of keys with queries of distances: scores are
+  /// divided by √((1 + terms)·d), even where there is no table and they are left out.
+  bool has_keys = true, has_queries = true, has_table = true;
+  /// The table is projected as tokens are, not by layers of its own.
+  bool shares_projections = false;
+  /// The table is normalised.
+  bool has_norm = false;
+};
 
 /// The defaults are those of BERT.
 struct LayerRecipe {
@@ -51,6 +68,11 @@ struct LayerRecipe {
   std::vector<std::size_t> rotation_of_layer = {};
   /// Names of the kinds in rope_parameters; empty where that is one object for all layers.
   std::vector<std::string_view> rotation_names = {};
+  DistanceBias distance_bias = DistanceBias::none;
+  /// Rows of the table of buckets.
+  Index bucket_rows = 0;
+  /// Keys and queries of distances.
+  std::optional<DistanceKeyRecipe> distance_keys = std::nullopt;
   /// Dropout behind the output projection of attention; absent: that of sub-layers.
   std::optional<double> attention_output_dropout = std::nullopt;
   /// Dropout of the result of the feed-forward block; absent: that of sub-layers.

@@ -396,7 +396,8 @@ Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string
     spec.normalization.emplace(spec.normalization.begin(), text::NormalizationKind::lowercase);
   }
   for (const std::string& token : added) {
-    if (text::find_token(spec, token)) continue;
+    const auto is_known = [&](const text::AddedToken& one) { return one.content == token; };
+    if (std::ranges::any_of(spec.added, is_known)) continue;
     text::add_token(spec, {.content = token, .normalized = false, .special = true}, folder);
   }
   return Tokenizer(std::make_shared<const Implementation>(std::move(spec)));
@@ -414,7 +415,9 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
   const text::EncodingTime time;
   const ValidText valid(text);
   const std::array<std::string_view, 1> texts{valid.view()};
-  Encoding encoding = implementation_->encode(texts, options);
+  EncodeOptions how = options;
+  how.add_special_tokens = how.add_special_tokens && has_template_;
+  Encoding encoding = implementation_->encode(texts, how);
   check_rows(encoding);
   return encoding;
 }
@@ -426,9 +429,17 @@ Encoding Tokenizer::encode_pair(std::string_view text, std::string_view pair,
   const ValidText first(text);
   const ValidText second(pair);
   const std::array<std::string_view, 2> texts{first.view(), second.view()};
-  Encoding encoding = implementation_->encode(texts, options);
+  EncodeOptions how = options;
+  how.add_special_tokens = how.add_special_tokens && has_template_;
+  Encoding encoding = implementation_->encode(texts, how);
   check_rows(encoding);
   return encoding;
+}
+
+Tokenizer Tokenizer::without_template() const {
+  Tokenizer plain = *this;
+  plain.has_template_ = false;
+  return plain;
 }
 
 Tokenizer Tokenizer::with_rows(std::int64_t rows) const {

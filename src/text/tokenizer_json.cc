@@ -137,7 +137,13 @@ NormalizationStep read_replace(const Section& item) {
     step.pattern = characters_of(pattern.text("String", ""));
   } else {
     require(expression.value.is_string(), "{}: expected String or Regex, found none", pattern.name);
-    read_expression(expression, step);
+    // The expression of DeBERTa-v2.
+    step.joins_spaces = expression.value.get<std::string>() == R"(\s{2,}|[\n\r\t])";
+    if (step.joins_spaces) {
+      step.pattern = U" ";
+    } else {
+      read_expression(expression, step);
+    }
   }
   require(!step.pattern.empty(), "{}: expected a pattern that is not empty", pattern.name);
   const auto content = item.text("content", "");

@@ -20,6 +20,7 @@
 
 #include "activation_truth.h"
 #include "attention_gradient_rows.h"
+#include "bias_gradient_rows.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "fixtures.h"
@@ -535,6 +536,10 @@ std::vector<Row> rows() {
       attention_row(false),
       attention_row(true),
       groups_row(),
+      attention_with_biases_row(),
+      bucket_biases_row(),
+      attention_with_distance_keys_row(),
+      scaled_row(),
       square_difference_row(),
       rows_row(false),
       rows_row(true),

@@ -8,6 +8,7 @@ import math
 import pathlib
 import types
 
+import alibi_models
 import gradient_parity
 import head_parity
 import model_parity
@@ -27,7 +28,10 @@ from transformers.models.qwen3 import modeling_qwen3
 
 HEADS = head_parity.HEADS
 # Families that longformer_cpp runs; the others have their oracles alone.
-RUN = ["modernbert", "nomic_bert", "gte", "jina_embeddings_v3", "eurobert", "neobert", "qwen3", "gemma3_text"]
+RUN = ["modernbert", "nomic_bert", "gte", "jina_embeddings_v3", "mpnet", "jina_v2", "deberta-v2"]
+RUN += ["eurobert", "neobert", "qwen3", "gemma3_text"]
+# Families whose classes know one way to compute attention.
+ONE_ROUTE = ("mpnet", "deberta-v2", "jina_v2")
 FAMILIES = {
     "modernbert": ("ModernBertModel",) * 4
     + ("ModernBertForMaskedLM", "ModernBertForMaskedLM untied", "ModernBertForSequenceClassification")
@@ -46,6 +50,7 @@ FAMILIES = {
     "gte": ("GteModel", "GteForMaskedLM", "GteForSequenceClassification", "GteForTokenClassification"),
     "jina_embeddings_v3": ("JinaEmbeddingsV3Model", "JinaEmbeddingsV3ForMaskedLM")
     + tuple(f"JinaEmbeddingsV3For{head}" for head in HEADS[:3]),
+    "jina_v2": ("JinaBertModel",) * 2 + tuple(alibi_models.CLASSES)[1:],
 }
 ROTARY = {
     "modernbert": modeling_modernbert.ModernBertRotaryEmbedding,
@@ -57,7 +62,7 @@ ROTARY = {
     "jina_embeddings_v3": modeling_jina_embeddings_v3.JinaEmbeddingsV3RotaryEmbedding,
 }
 # Longest document per family: the oracle of DeBERTa keeps several n² scores per head.
-LONGEST = {"deberta-v2": 333, "mpnet": 513}
+LONGEST = {"deberta-v2": 333}
 ROPE_TYPES = ("default", "default", "default", "linear", "yarn", "dynamic")
 THETAS = (50.0, 1000.0, 10000.0, 160000.0)
 KINDS = ("full_attention", "sliding_attention")
@@ -412,6 +417,16 @@ def draw_jina(decks, config, length, _size):
     return 2
 
 
+def draw_jina_v2(decks, config, length, _size):
+    config |= {
+        "max_position_embeddings": length + 5,
+        "layer_norm_eps": decks.deal("epsilon", (1e-12, 1e-5, 1e-3)),
+        "type_vocab_size": 2,
+        "feed_forward_type": decks.deal("feed-forward", ("geglu", "geglu", "original")),
+    }
+    return 2
+
+
 def draw_deberta(decks, config, length, _size):
     types = decks.deal("types of deberta", (0, 0, 2))
     config |= {
@@ -425,8 +440,6 @@ def draw_deberta(decks, config, length, _size):
         "share_att_key": decks.deal("shared keys", (True, True, False)),
         "norm_rel_ebd": decks.deal("relative norm", ("layer_norm", "none")),
         "position_biased_input": decks.deal("biased input", (False, False, True)),
-        "conv_kernel_size": decks.deal("convolution", (0, 0, 3)),
-        "conv_act": "gelu",
         "pooler_hidden_act": decks.deal("pooler activation", ("gelu", "tanh")),
         "legacy": decks.deal("legacy", (True, False)),
     }
@@ -447,6 +460,7 @@ DRAW = {
     "deberta-v2": draw_deberta,
     "gte": draw_gte,
     "jina_embeddings_v3": draw_jina,
+    "jina_v2": draw_jina_v2,
 }
 
 
@@ -509,6 +523,10 @@ def redraw(model, deviation, gains_around_one, seed):
     return model.eval()
 
 
+def class_named(name):
+    return alibi_models.CLASSES.get(name) or getattr(transformers, name)
+
+
 def build(case, folder, seed):
     model_class = class_named(case.class_name)
     model = redraw(model_class(model_class.config_class(**case.settings())), 0.15, case.gains_around_one, seed)
@@ -540,6 +558,6 @@ def write_old_keys(file):
 def load(case, folder, dtype, attention="sdpa"):
     """The model in fp32 first: its rotary buffers are those of every user."""
     model_class = class_named(case.class_name)
-    named = {} if case.model_type in ("mpnet", "deberta-v2") else {"attn_implementation": attention}
+    named = {} if case.model_type in ONE_ROUTE else {"attn_implementation": attention}
     loaded = model_class.from_pretrained(folder, dtype=torch.float32, **named)
     return loaded.to(dtype).eval()

@@ -11,7 +11,8 @@ class DenseAttention final : public Attention {
   DenseAttention(const EncoderConfig& config, Index layer, const LayerSource& source)
       : pattern_{.head_size = config.head_size(),
                  .heads = config.pattern(layer),
-                 .causal = config.recipe.is_causal},
+                 .causal = config.recipe.is_causal,
+                 .distance_bias = config.recipe.distance_bias != DistanceBias::none},
         packs_by_head_(config.recipe.packs_by_head),
         dropout_(config.attention_dropout),
         place_(layer_place(layer)),
@@ -49,11 +50,16 @@ class DenseAttention final : public Attention {
       projected[1] = ops::take_heads(context, projected[1], key_of_head_);
       projected[2] = ops::take_heads(context, projected[2], key_of_head_);
     }
+    const std::optional<Tensor>& bias = in.shared.distance_bias;
     if (in.observer != nullptr) {
-      ops::attention_probabilities(context, spec, {.query = projected[0], .key = projected[1]},
-                                   in.observer->heads, in.observer->observe);
+      ops::attention_probabilities(
+          context, spec,
+          {.query = projected[0], .key = projected[1], .distance_bias = bias ? &*bias : nullptr},
+          in.observer->heads, in.observer->observe);
     }
-    return ops::attention(context, spec, projected[0], projected[1], projected[2]);
+    const ops::KeyGroup keys = {
+        .spec = spec, .key = projected[1], .value = projected[2], .distance_bias = bias};
+    return ops::attention_over(context, projected[0], {&keys, 1});
   }
 
  private:

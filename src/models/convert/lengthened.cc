@@ -96,6 +96,15 @@ Json lengthened_config(const Json& source, const EncoderConfig& config, Index ma
           max_tokens);
   Json json = source;
   const Index positions = max_tokens + config.first_position();
+  if (config.recipe.rotations.empty()) {
+    require(options.rotary.empty(), OptionName("rotary"),
+            "expected a model with rotary positions, found {}", type);
+    json["max_position_embeddings"] = positions;
+    // Distances share rows as before.
+    const auto& distances = config.recipe.distance_keys;
+    if (distances) json["max_relative_positions"] = distances->buckets.most;
+    return json;
+  }
   const auto& names = config.recipe.rotation_names;
   Json rotations = Json::object();
   for (std::size_t kind = 0; kind < config.recipe.rotations.size(); ++kind) {
