@@ -92,8 +92,8 @@ constexpr DocumentLayer kNeoBertLayer = {
     .name = "dense", .activation = Activation::tanh, .drops_input = true};
 constexpr std::array<std::string_view, 1> kLanguageHead = {"lm_head.weight"};
 
-enum Kind : std::size_t { kFull, kSliding };
-constexpr std::array<std::string_view, 2> kKinds = {"full_attention", "sliding_attention"};
+enum AttentionKind : std::size_t { kWholeText, kWindow };
+constexpr std::array<std::string_view, 2> kAttentionKinds = {"full_attention", "sliding_attention"};
 
 /// Sets what the layers of all these families have.
 void set_layers(EncoderConfig& model) {
@@ -109,7 +109,7 @@ void set_layers(EncoderConfig& model) {
   recipe.norms_embeddings = false;
   recipe.has_position_table = false;
   recipe.has_type_table = false;
-  recipe.rotation_of_layer.assign(model.patterns.size(), kFull);
+  recipe.rotation_of_layer.assign(model.patterns.size(), kWholeText);
 }
 
 /// Heads of keys and values, and the size of a head. Where a key is null, `transformers` has as
@@ -191,16 +191,17 @@ void read_kinds(const ConfigReader& config, const Every& every, EncoderConfig& m
           "{}: layer_types: expected {} names, one for each layer, found {}", config.name(),
           kinds.size(), shown(types));
   for (std::size_t layer = 0; layer < kinds.size(); ++layer) {
-    const auto kind = std::ranges::find(kKinds, types[layer]);
-    require(kind != kKinds.end(), "{}: layer_types: expected {} or {}, found {}", config.name(),
-            kKinds[kFull], kKinds[kSliding], shown(types[layer]));
-    kinds[layer] = static_cast<std::size_t>(kind - kKinds.begin());
+    const auto kind = std::ranges::find(kAttentionKinds, types[layer]);
+    require(kind != kAttentionKinds.end(), "{}: layer_types: expected {} or {}, found {}",
+            config.name(), kAttentionKinds[kWholeText], kAttentionKinds[kWindow],
+            shown(types[layer]));
+    kinds[layer] = static_cast<std::size_t>(kind - kAttentionKinds.begin());
   }
 }
 
 void set_windows(const HeadPattern& window, EncoderConfig& model) {
   for (std::size_t layer = 0; layer < model.patterns.size(); ++layer) {
-    if (model.recipe.rotation_of_layer[layer] == kFull) continue;
+    if (model.recipe.rotation_of_layer[layer] == kWholeText) continue;
     std::ranges::fill(model.patterns[layer], window);
   }
 }
@@ -219,10 +220,10 @@ void read_qwen3(const ConfigReader& config, EncoderConfig& model) {
   read_kinds(
       config,
       [&](std::size_t layer) {
-        return has_windows && static_cast<Index>(layer) >= first ? kSliding : kFull;
+        return has_windows && static_cast<Index>(layer) >= first ? kWindow : kWholeText;
       },
       model);
-  const bool is_sliding = std::ranges::count(model.recipe.rotation_of_layer, kSliding) > 0;
+  const bool is_sliding = std::ranges::count(model.recipe.rotation_of_layer, kWindow) > 0;
   require(!is_sliding || (has_windows && model.recipe.is_causal),
           "{}: layer_types: expected sliding_attention only with use_sliding_window and without "
           "is_causal false, found it",
@@ -234,26 +235,27 @@ void read_qwen3(const ConfigReader& config, EncoderConfig& model) {
 }
 
 /// Full layers and those with windows have an own base each; rope_scaling is for full ones.
-RotaryConfig gemma_rotation(const ConfigReader& config, Kind kind, EncoderConfig& model) {
-  const double theta = kind == kFull ? config.number("rope_theta", 1000000)
-                                     : config.number("rope_local_base_freq", 10000);
+RotaryConfig gemma_rotation(const ConfigReader& config, AttentionKind kind, EncoderConfig& model) {
+  const double theta = kind == kWholeText ? config.number("rope_theta", 1000000)
+                                          : config.number("rope_local_base_freq", 10000);
   const RotaryConfig otherwise = {.theta = theta,
                                   .trained_positions = model.max_position_embeddings};
-  const std::string name(kKinds[kind]);
+  const std::string name(kAttentionKinds[kind]);
   config.note_asked("rope_scaling");
   if (config.has("rope_parameters")) {
     const Json& both = config.at("rope_parameters");
     const ConfigReader kinds(both, config.name() + ": rope_parameters");
     for (const auto& [key, value] : both.items()) {
-      require(std::ranges::find(kKinds, key) != kKinds.end(),
+      require(std::ranges::find(kAttentionKinds, key) != kAttentionKinds.end(),
               "{}: rope_parameters: expected an object for {} and one for {}, found {}",
-              config.name(), kKinds[kFull], kKinds[kSliding], formats::quote(key));
+              config.name(), kAttentionKinds[kWholeText], kAttentionKinds[kWindow],
+              formats::quote(key));
     }
     if (!kinds.has(name)) return otherwise;
     return read_rotary(ConfigReader(kinds.at(name), kinds.name() + "." + name), otherwise,
                        model.unused_keys);
   }
-  if (kind == kSliding || !config.has("rope_scaling")) return otherwise;
+  if (kind == kWindow || !config.has("rope_scaling")) return otherwise;
   return read_rotary(ConfigReader(config.at("rope_scaling"), config.name() + ": rope_scaling"),
                      otherwise, model.unused_keys);
 }
@@ -267,7 +269,7 @@ void read_gemma3(const ConfigReader& config, EncoderConfig& model) {
   LayerRecipe& recipe = model.recipe;
   recipe.norms_heads = true;
   recipe.norms_results = true;
-  recipe.rotation_names.assign(kKinds.begin(), kKinds.end());
+  recipe.rotation_names.assign(kAttentionKinds.begin(), kAttentionKinds.end());
   recipe.gain_offset = 1;
   recipe.is_causal = !config.boolean("use_bidirectional_attention", false);
   model.embedding_scale = std::sqrt(static_cast<double>(model.hidden_size));
@@ -278,7 +280,7 @@ void read_gemma3(const ConfigReader& config, EncoderConfig& model) {
   read_kinds(
       config,
       [&](std::size_t layer) {
-        return (static_cast<Index>(layer) + 1) % every != 0 ? kSliding : kFull;
+        return (static_cast<Index>(layer) + 1) % every != 0 ? kWindow : kWholeText;
       },
       model);
   const Index window = config.integer("sliding_window", 4096, 1, kMaxWindow);
@@ -289,7 +291,7 @@ void read_gemma3(const ConfigReader& config, EncoderConfig& model) {
   const double scalar = config.number("query_pre_attn_scalar", 256);
   require(scalar > 0, "{}: query_pre_attn_scalar: expected a number above 0, found {}",
           config.name(), scalar);
-  for (const Kind kind : {kFull, kSliding}) {
+  for (const AttentionKind kind : {kWholeText, kWindow}) {
     RotaryConfig rotation = gemma_rotation(config, kind, model);
     rotation.score_root = std::pow(static_cast<double>(model.head_size()) / scalar, 0.25);
     recipe.rotations.push_back(rotation);
