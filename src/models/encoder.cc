@@ -95,7 +95,8 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
 Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtype)
     : embeds_with_norm_(config.recipe.embeds_with_norm),
       dropout_(config.hidden_dropout),
-      has_global_attention_(config.has_global_attention()) {
+      has_global_attention_(config.has_global_attention()),
+      attends_to_tokens_(!config.linformer && !config.features) {
   const LayerSource source = layer_source(config, weights, dtype);
   const Index width = config.hidden_size;
   embeddings_ = embedding_tables(config, source);
@@ -127,6 +128,9 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                         const PassOptions& options) const {
   kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
   rows.key_mask = batch.mask;
+  // Masked tokens are queries, as in transformers: ColBERT counts those that it adds to questions.
+  const bool is_plain = options.observer == nullptr && context.tape == nullptr;
+  if (attends_to_tokens_ && is_plain && batch.global_rows.empty()) rows.self_attention = false;
   tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;

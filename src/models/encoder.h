@@ -49,6 +49,8 @@ class Encoder final : public Network {
   bool embeds_with_norm_;
   double dropout_;
   bool has_global_attention_;
+  /// Tokens attend to tokens, not to rows or features that stand for them.
+  bool attends_to_tokens_;
   mutable std::atomic<std::int64_t> tokens_run_ = 0;
 };
 
