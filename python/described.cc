@@ -13,6 +13,7 @@
 #include "longformer/generation.h"
 #include "longformer/language_model.h"
 #include "longformer/options.h"
+#include "longformer/reranking.h"
 #include "longformer/search.h"
 #include "longformer/tasks.h"
 
@@ -124,6 +125,7 @@ const std::map<std::string, Describe>& calls() {
       {"choose", described_options<ChooseOptions>},
       {"coref", described_options<ResolveOptions>},
       {"fill_mask", described_options<FillMaskOptions>},
+      {"rerank", described_options<RerankOptions>},
       {"answer_paragraphs", described_options<MultiHopAnswerOptions>},
       {"encode", described_options<EmbedOptions>},
       {"encode_sparse", described_options<KindOptions>},

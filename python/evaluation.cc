@@ -7,7 +7,9 @@
 
 #include "bindings.h"
 #include "embedder.h"
+#include "longformer/checkpoint.h"
 #include "longformer/generation.h"
+#include "longformer/reranking.h"
 #include "longformer/search.h"
 #include "model.h"
 #include "options.h"
@@ -84,13 +86,19 @@ Record evaluate_search(const PythonModel& model, const std::string& data, Keywor
   const Wanted wanted = take_wanted(keywords);
   take_fields(keywords, fields(options));
   bool truncate = false;
-  keywords.take("top_k", options.top_k).take("truncate", truncate);
+  std::string reranker;
+  keywords.take("rerank", reranker).take("top_k", options.top_k).take("truncate", truncate);
   keywords.take("skip_invalid", options.data.skip_invalid).finish();
   if (truncate) options.too_long = TooLong::truncate;
   options.predictions = Written::into(written.predictions, wanted.predictions, "\n");
   options.official_predictions = Written::into(written.official, wanted.official, "");
   const Evaluation found = without_gil([&] {
     const Embedder embedder = Embedder::of(model.model(), model.folder(), model.adapter());
+    std::optional<Reranker> loaded;
+    if (!reranker.empty()) {
+      loaded.emplace(Reranker::load(find_model(reranker)));
+      options.reranker = &*loaded;
+    }
     return evaluate_retrieval(embedder, data, options);
   });
   return with_written(found, written);

@@ -70,6 +70,7 @@ Options folder_info(const Path& folder) {
   info["layers"] = found.layers;
   info["hidden_size"] = found.hidden_size;
   info["heads"] = found.heads;
+  info["key_heads"] = found.key_heads;
   info["intermediate_size"] = found.intermediate_size;
   info["activation"] = found.activation;
   info["vocabulary_size"] = found.vocabulary_size;
@@ -179,6 +180,7 @@ NB_MODULE(_native, module) {
   bind_model(module);
   bind_tokenizer(module);
   bind_embedding(module);
+  bind_reranking(module);
   bind_search(module);
   bind_tasks(module);
   bind_multi_hop(module);

@@ -9,6 +9,7 @@
 #include "bindings.h"
 #include "embedder.h"
 #include "longformer/text.h"
+#include "reranking.h"
 
 using nanobind::literals::operator""_a;
 
@@ -88,14 +89,16 @@ class PythonIndex {
   std::timed_mutex mutex_;
 };
 
-/// `notes` must live as long as the query.
-SearchQuery query_of(const nb::str& question, const Options& given, Notes& notes) {
+/// `notes` and the reranker, if there is one, must live as long as the query.
+SearchQuery query_of(const nb::str& question, const Options& given, const PythonReranker* reranker,
+                     Notes& notes) {
   SearchQuery query;
   query.note = notes.collector();
   query.question = utf8(question);
   Keywords keywords("query", given);
   take_fields(keywords, fields(query));
   keywords.take("prompt", query.prompt).take("phrases", query.phrases).finish();
+  query.reranker = reranker == nullptr ? nullptr : &reranker->object();
   return query;
 }
 
@@ -129,25 +132,28 @@ void bind_search(nb::module_& module) {
       .def("contains", &PythonIndex::contains, "name"_a, "text"_a)
       .def(
           "query",
-          [](PythonIndex& self, const nb::str& question, const Options& options) {
+          [](PythonIndex& self, const nb::str& question, const Options& options,
+             const PythonReranker* reranker) {
             Notes notes;
-            const Rows hits = hits_of(self.query(query_of(question, options, notes)));
+            const Rows hits = hits_of(self.query(query_of(question, options, reranker, notes)));
             Notes::warn(notes.take());
             return hits;
           },
-          "question"_a, "options"_a)
+          "question"_a, "options"_a, "reranker"_a.none())
       .def(
           "rank",
-          [](PythonIndex& self, const nb::str& question, const Options& options) {
+          [](PythonIndex& self, const nb::str& question, const Options& options,
+             const PythonReranker* reranker) {
             Notes notes;
             Rows list;
-            for (const RankedDocument& one : self.rank(query_of(question, options, notes))) {
+            for (const RankedDocument& one :
+                 self.rank(query_of(question, options, reranker, notes))) {
               list.append(nb::make_tuple(one.name, one.score));
             }
             Notes::warn(notes.take());
             return list;
           },
-          "question"_a, "options"_a)
+          "question"_a, "options"_a, "reranker"_a.none())
       .def("list",
            [](PythonIndex& self) {
              Rows list;

@@ -195,6 +195,7 @@ KEYS = [
     ("cli", ["qa", FIXTURES / "tiny_longformer_qa", "--text", TEXT, "--question", "who", "--best"]),
     ("cli", ["fill-mask", FIXTURES / "tiny_roberta", "--text", "he was <mask>"]),
     ("cli", ["choose", FIXTURES / "tiny_longformer_choice", "--question", "who", "--choice", "he", "--choice", "she"]),
+    ("cli", ["rerank", FIXTURES / "rerankers" / "bert", "who", "--text", TEXT, "--relevant-spans", 2, "--return-text"]),
     ("cli", ["attention", FIXTURES / "tiny_bert", "--text", TEXT]),
     ("cli", ["compare", FIXTURES / "tiny_bert", FIXTURES / "tiny_bert", "--text", TEXT]),
     ("cli", ["bench", "model", FIXTURES / "tiny_longformer_mlm", "-n", 8, "-r", 1]),

@@ -43,11 +43,12 @@ NEEDS = {
     "experiments/retrieval/fusion.py": (["model"], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/retrieval/handbook.py": (["ja-JP", "ja"], "ja-JP"),
     "experiments/retrieval/program.py": (["model"], "squad/dev-v1.1.json"),
+    "experiments/retrieval/reranker.py": (["model", "folder"], "train.jsonl"),
     "experiments/retrieval/run.py": (["bert", "model"], "wiki_en_extract/enwiki_AA.txt.xz"),
 }
 #: Scripts that read no data set: random weights, texts of their own, lines of `longformer bench`, or docs/results.
 NEEDS_NONE = {
-    "bench/efficient_peers.py", "bench/generate_peers.py", "bench/peers.py", "bench/serve.py", "bench/train_peers.py",
+    "bench/efficient_peers.py", "bench/generate_peers.py", "bench/models.py", "bench/peers.py", "bench/serve.py", "bench/train_peers.py",
     "experiments/compare/costs.py", "experiments/compare/report.py", "experiments/paper/linear.py",
     "experiments/paper/longer_input.py", "experiments/paper/report.py",
 }  # fmt: skip

@@ -31,8 +31,9 @@ ENGINE = ("reading", "frame", "run", "training")
 TASK_USES = {
     "multi_hop": {"question_answering"},  # the metrics and spans of its answers
     "question_answering": {"writing"},  # LED writes its answers
-    "search": {"embedding"},
-    "retrieval": {"search", "embedding"},
+    "rerank": {"classification", "embedding"},  # its head; passages of a text
+    "search": {"embedding", "rerank"},
+    "retrieval": {"search", "embedding", "rerank"},
 }
 
 ABOVE_OPS = {"models", "training", "engine", "tasks", "api", "apps", "python"}
@@ -48,6 +49,7 @@ PUBLIC = {
     "model": "engine/run",
     "tasks": "tasks",
     "embedding": "tasks/embedding",
+    "reranking": "tasks/rerank",
     "search": "tasks/search",
     "generation": "tasks/writing",
     "language_model": "tasks/language_model",

@@ -13,6 +13,7 @@
 #include "longformer/embedding.h"
 #include "longformer/error.h"
 #include "longformer/evaluation.h"
+#include "longformer/reranking.h"
 #include "longformer/search.h"
 #include "option_flags.h"
 #include "output.h"
@@ -38,6 +39,7 @@ struct EvaluateFlags {
   LanguageModelEvaluationFlags characters;
   /// Its data hold the options of retrieval alone.
   RetrievalEvaluation retrieval;
+  std::string reranker;
 
   /// The options of all readers of data.
   DataOptions data_options() const {
@@ -118,6 +120,14 @@ void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
   options.top_k = flags.options.generation.options.top_k.value_or(options.top_k);
   const Embedder embedder =
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
+  std::optional<Reranker> reranker;
+  if (!flags.reranker.empty()) {
+    ModelFlags model = flags.model;
+    model.model = flags.reranker;
+    model.adapter.clear();
+    reranker.emplace(Reranker::load(model.encoder_folder(), model.load_options(messages)));
+    options.reranker = &*reranker;
+  }
   std::optional<RecordFile> predictions;
   std::optional<Output> official;
   options.predictions = sink_of(flags.predictions, predictions);
@@ -301,27 +311,34 @@ void add_evaluate(CLI::App& program, Action& action) {
                   "--task retrieval searches in the corpus of a folder of BEIR (corpus.jsonl, "
                   "queries.jsonl, qrels/test.tsv) as 'longformer search' does: nDCG, MRR, MAP and "
                   "recall of trec_eval.",
-       .examples = "longformer evaluate MODEL reviews.jsonl --truncate\n"
-                   "longformer evaluate MODEL aclImdb/test --stride 512 --json\n"
-                   "longformer evaluate MODEL dev-v2.0.json --stride 128 --predictions said.jsonl\n"
-                   "longformer evaluate MODEL test.conll\n"
-                   "longformer evaluate LED test.jsonl --truncate --num-beams 4 --max-length 256 "
-                   "--predictions said.jsonl\n"
-                   "longformer evaluate MODEL qa/wikipedia-dev.json --truncate "
-                   "--official-predictions said.json\n"
-                   "longformer evaluate MODEL test.conll --official-predictions said.conll\n"
-                   "longformer evaluate --score said.conll test.conll\n"
-                   "longformer evaluate MODEL hotpot_dev_distractor_v1.json "
-                   "--official-predictions said.json\n"
-                   "longformer evaluate STAGE1 hotpot_train_v1.1.json --write-selected short.json\n"
-                   "longformer evaluate MODEL scifact --task retrieval --index scifact.index\n"
-                   "longformer evaluate --score run.trec scifact --task retrieval\n"
-                   "longformer evaluate MODEL novel.txt --mask-every 7\n"
-                   "longformer evaluate CHARACTER-MODEL enwik8 --part test --streaming"});
+       .examples =
+           "longformer evaluate MODEL reviews.jsonl --truncate\n"
+           "longformer evaluate MODEL aclImdb/test --stride 512 --json\n"
+           "longformer evaluate MODEL dev-v2.0.json --stride 128 --predictions said.jsonl\n"
+           "longformer evaluate MODEL test.conll\n"
+           "longformer evaluate LED test.jsonl --truncate --num-beams 4 --max-length 256 "
+           "--predictions said.jsonl\n"
+           "longformer evaluate MODEL qa/wikipedia-dev.json --truncate "
+           "--official-predictions said.json\n"
+           "longformer evaluate MODEL test.conll --official-predictions said.conll\n"
+           "longformer evaluate --score said.conll test.conll\n"
+           "longformer evaluate MODEL hotpot_dev_distractor_v1.json "
+           "--official-predictions said.json\n"
+           "longformer evaluate STAGE1 hotpot_train_v1.1.json --write-selected short.json\n"
+           "longformer evaluate MODEL scifact --task retrieval --index scifact.index\n"
+           "longformer evaluate MODEL scifact --task retrieval --rerank RERANKER --top-k 100\n"
+           "longformer evaluate --score run.trec scifact --task retrieval\n"
+           "longformer evaluate MODEL novel.txt --mask-every 7\n"
+           "longformer evaluate CHARACTER-MODEL enwik8 --part test --streaming"});
   add_model(verb, flags->model);
   add_data(verb, *flags);
   add_scoring(verb, *flags);
   add_fields(verb, fields(flags->retrieval));
+  verb.add_option("--rerank", flags->reranker,
+                  "a third stage: this cross-encoder scores the best passages again")
+      ->type_name("MODEL")
+      ->group(kRetrievalGroup);
+  verb.get_option("--rerank-depth")->needs(verb.get_option("--rerank"));
   flags->characters.add(verb);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);

@@ -110,6 +110,7 @@ void add_verbs(CLI::App& program, Action& action) {
   add_tokenize(program, action);
   add_embed(program, action);
   add_search(program, action);
+  add_rerank(program, action);
   add_serve(program, action);
   add_fill_mask(program, action);
   add_classify(program, action);

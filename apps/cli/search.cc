@@ -15,6 +15,7 @@
 #include "advice.h"
 #include "help.h"
 #include "longformer/error.h"
+#include "longformer/reranking.h"
 #include "longformer/text.h"
 #include "option_flags.h"
 #include "output.h"
@@ -31,7 +32,7 @@ struct SearchFlags {
   SearchDocuments documents;
   std::vector<std::string> queries;
   SearchQuery query;
-  std::string index;
+  std::string index, reranker;
   bool list = false, statistics = false;
   std::vector<std::string> removed;
   SearchOptions options;
@@ -72,12 +73,22 @@ OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
   return {std::move(embedder), std::move(index)};
 }
 
+/// The model of --rerank, if it is given. An adapter is of the other model.
+std::optional<Reranker> loaded_reranker(const SearchFlags& flags, Messages& messages) {
+  if (flags.reranker.empty()) return std::nullopt;
+  ModelFlags model = flags.model;
+  model.model = flags.reranker;
+  model.adapter.clear();
+  return Reranker::load(model.encoder_folder(), model.load_options(messages));
+}
+
 class SearchRun {
  public:
   SearchRun(const SearchFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
         open_(open_index(flags, messages)),
+        reranker_(loaded_reranker(flags, messages)),
         names_(flags.index, open_.index) {
     note_language();
     if (!open_.embedder) return;
@@ -225,6 +236,7 @@ class SearchRun {
     SearchAnswer answer = {.question = question, .hits = {}, .note = {}, .seconds = 0};
     SearchQuery query = flags_.query;
     query.question = question;
+    if (reranker_) query.reranker = &*reranker_;
     query.note = [&](const std::string& note) { answer.note = note; };
     try {
       query.within = within();
@@ -254,6 +266,7 @@ class SearchRun {
   Messages& messages_;
   Output output_;
   OpenIndex open_;
+  std::optional<Reranker> reranker_;
   IndexNames names_;
   std::int64_t added_ = 0;
   double index_seconds_ = 0;
@@ -335,6 +348,7 @@ void add_search(CLI::App& program, Action& action) {
        .examples =
            "longformer search MODEL novels/*.txt --query \"How did the dog die?\"\n"
            "longformer search MODEL notes --exclude drafts/ --index notes.index --query \"…\"\n"
+           "longformer search MODEL --index notes.index --rerank RERANKER --query \"…\"\n"
            "longformer search MODEL --index notes.index --within notes/2024 --json < "
            "questions.txt\n"
            "longformer search --index notes.index --list"});
@@ -356,6 +370,12 @@ void add_search(CLI::App& program, Action& action) {
   add_fields(verb, only(options, {"passage_tokens", "context", "language", "similarity",
                                   "passage_prompt", "vectors"}));
   add_fields(verb, only(query, {"query_prompt"}));
+  CLI::Option* reranker =
+      verb.add_option("--rerank", flags->reranker,
+                      "a third stage: this cross-encoder scores the best passages again")
+          ->type_name("MODEL");
+  add_fields(verb, only(query, {"rerank_depth"}));
+  verb.get_option("--rerank-depth")->needs(reranker);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   const CLI::Option* passage = verb.get_option("--passage-tokens");

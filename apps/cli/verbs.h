@@ -9,6 +9,7 @@ void add_info(CLI::App& program, Action& action);
 void add_tokenize(CLI::App& program, Action& action);
 void add_embed(CLI::App& program, Action& action);
 void add_search(CLI::App& program, Action& action);
+void add_rerank(CLI::App& program, Action& action);
 void add_fill_mask(CLI::App& program, Action& action);
 void add_classify(CLI::App& program, Action& action);
 void add_ner(CLI::App& program, Action& action);

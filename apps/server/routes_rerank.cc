@@ -2,91 +2,55 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 
 #include "failure.h"
 #include "inputs.h"
-#include "routes_classes.h"
 #include "schemas.h"
 
 namespace longformer::server {
 namespace {
 
-/// Tokens of a passage whose relevance is told, where the model is long enough for it.
-constexpr std::int64_t kPassageTokens = 128;
-
-/// A part of a document with its own score.
-struct RelevantSpan {
-  CharacterSpan span;
-  float score = 0;
-};
-
-/// A document of a request to rerank.
-struct Ranked {
-  std::size_t index = 0;
-  /// Best of the segments of a document that is longer than the model.
-  float score = 0;
-  std::vector<RelevantSpan> spans = {};
-};
-
-/// `relevant_spans` of a request.
-struct SpanChoice {
-  double threshold = 0.1;
-  std::int64_t most = INT64_MAX;
-  /// The scores of the spans are logits. The threshold is for probabilities all the same.
-  bool is_raw = false;
-};
-
 /// One request to rerank.
 struct Ranking {
-  const Classifier& classifier;
+  const Reranker& reranker;
   std::string query;
   std::vector<std::string> texts;
   /// The name of the texts in messages.
   const char* list;
 };
 
-float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
-
-/// The logit of each text.
-std::vector<float> relevance(ApiCall& call, const Ranking& ranking,
-                             std::span<const std::string> texts, const ClassifyOptions& options) {
-  std::vector<ClassifyInput> inputs;
-  for (const std::string& text : texts) inputs.push_back({.text = ranking.query, .pair = text});
-  std::vector<float> logits;
-  for (const Classification& one :
-       classified(call, ranking.classifier, inputs, options, ranking.list)) {
-    logits.push_back(one.logits[0]);
-  }
-  return logits;
-}
-
-ClassifyOptions options_of(const Api& api, const ApiCall& call, const Classifier& classifier) {
+RerankOptions options_of(const Api& api, const ApiCall& call, const Reranker& reranker) {
   cuts_left(call.body);
-  ClassifyOptions options = classify_options_of(api, call, classifier, call.body);
-  options.merge = SegmentMerge::max;
+  RerankOptions options;
+  options.too_long = too_long_of(api, call, call.body);
+  options.batch_tokens = batch_tokens_of(api, reranker.model());
+  read_fields(only(fields(options), {"raw_scores", "global_attention"}), call.body);
   return options;
 }
 
-std::vector<Ranked> ranked(const Api& api, ApiCall& call, const Ranking& ranking, bool is_raw) {
+std::vector<RankedText> ranked(const Api& api, ApiCall& call, const Ranking& ranking) {
   check_batch_size(api, ranking.texts.size());
   call.lengths.inputs = std::ssize(ranking.texts);
   for (const std::string& text : ranking.texts) {
     call.lengths.characters += characters_of(ranking.query) + characters_of(text);
   }
-  const ClassifyOptions options = options_of(api, call, ranking.classifier);
-  std::vector<Ranked> order;
-  for (const float logit : relevance(call, ranking, ranking.texts, options)) {
-    order.push_back({order.size(), is_raw ? logit : sigmoid(logit)});
+  try {
+    auto order = ranking.reranker.rank(ranking.query, ranking.texts,
+                                       options_of(api, call, ranking.reranker));
+    for (const RankedText& one : order) {
+      count(call.lengths, one.outcome.tokens, one.outcome.truncated, one.outcome.segments);
+    }
+    return order;
+  } catch (const Error& error) {
+    throw failure_of(error, ranking.list);
   }
-  std::ranges::stable_sort(order, std::ranges::greater(), &Ranked::score);
-  return order;
 }
 
 /// Only so many tokens of each document count.
 void cut_documents(ApiCall& call, Ranking& ranking, std::int64_t most) {
   for (std::string& text : ranking.texts) {
-    const Encoding tokens = encoded(ranking.classifier.tokenizer(), text, false);
+    const Encoding tokens = encoded(ranking.reranker.tokenizer(), text, false);
     const std::int64_t excess = std::ssize(tokens.ids) - most;
     if (excess <= 0) continue;
     const std::int64_t end = tokens.offsets[static_cast<std::size_t>(most - 1)].end;
@@ -95,12 +59,10 @@ void cut_documents(ApiCall& call, Ranking& ranking, std::int64_t most) {
   }
 }
 
-/// `raw_scores`.
-bool wants_logits(const Json& body) { return truth_of(body, "raw_scores").value_or(false); }
-
-/// `relevant_spans`; nothing where it is absent or disabled.
-std::optional<SpanChoice> spans_of(const Json& body) {
-  const Json* wanted = member(body, "relevant_spans");
+/// `relevant_spans`: options for them; nothing where it is absent or disabled.
+std::optional<RerankOptions> span_options_of(const Api& api, const ApiCall& call,
+                                             const Reranker& reranker) {
+  const Json* wanted = member(call.body, "relevant_spans");
   if (wanted == nullptr) return std::nullopt;
   if (!wanted->is_object()) refuse_type("relevant_spans", "an object", *wanted);
   const auto mode = text_of(*wanted, "mode");
@@ -108,59 +70,10 @@ std::optional<SpanChoice> spans_of(const Json& body) {
   if (*mode != "enabled" && *mode != "disabled") {
     refuse("`relevant_spans.mode`: expected enabled or disabled, found '" + *mode + "'");
   }
-  SpanChoice choice;
-  choice.threshold = number_of(*wanted, "threshold", 0, 1).value_or(choice.threshold);
-  choice.most = whole_of(*wanted, "max_spans", 1, 1 << 30).value_or(choice.most);
-  choice.is_raw = wants_logits(body);
-  return *mode == "enabled" ? std::optional(choice) : std::nullopt;
-}
-
-/// The part of a document that is read when it is cut to one length of the model.
-std::string truncated(const Ranking& ranking, const std::string& text) {
-  EncodeOptions options;
-  options.max_length = ranking.classifier.model().info().max_tokens;
-  const Encoding pair = ranking.classifier.tokenizer().encode_pair(ranking.query, text, options);
-  if (pair.truncated == 0) return text;
-  std::int64_t end = 0;
-  for (std::size_t i = 0; i < pair.ids.size(); ++i) {
-    if (pair.sequence_ids[i] == 1) end = std::max(end, pair.offsets[i].end);
-  }
-  return text.substr(0, character_starts(text)[static_cast<std::size_t>(end)]);
-}
-
-/// The passages of a document that are relevant, best first.
-std::vector<RelevantSpan> relevant_spans(const Api& api, ApiCall& call, const Ranking& ranking,
-                                         const std::string& whole, const SpanChoice& choice) {
-  ClassifyOptions options = options_of(api, call, ranking.classifier);
-  const std::string text =
-      options.too_long == TooLong::truncate ? truncated(ranking, whole) : whole;
-  const Tokenizer& tokenizer = ranking.classifier.tokenizer();
-  const auto beside = std::ssize(tokenizer.encode_pair(ranking.query, "").ids);
-  const std::int64_t room = ranking.classifier.model().info().max_tokens - beside;
-  constexpr std::int64_t kLeastRoom = 4;
-  if (room < kLeastRoom) refuse("`query`: it leaves no room for passages (relevant_spans)");
-  const auto spans = passages_of(tokenizer, text, std::min(room, kPassageTokens));
-  const auto starts = character_starts(text);
-  std::vector<std::string> passages;
-  for (const CharacterSpan& span : spans) {
-    const std::size_t begin = starts[static_cast<std::size_t>(span.begin)];
-    passages.push_back(text.substr(begin, starts[static_cast<std::size_t>(span.end)] - begin));
-  }
-  // A word that a passage ends in may have more tokens where it is cut.
-  if (options.too_long == TooLong::refuse) options.too_long = TooLong::split;
-  // The tokens of the documents count once, in their scores.
-  const Lengths lengths = call.lengths;
-  const auto logits = relevance(call, ranking, passages, options);
-  call.lengths = lengths;
-  std::vector<RelevantSpan> found;
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    const float score = sigmoid(logits[i]);
-    if (score < static_cast<float>(choice.threshold)) continue;
-    found.push_back({spans[i], choice.is_raw ? logits[i] : score});
-  }
-  std::ranges::stable_sort(found, std::ranges::greater(), &RelevantSpan::score);
-  if (std::ssize(found) > choice.most) found.resize(static_cast<std::size_t>(choice.most));
-  return found;
+  RerankOptions options = options_of(api, call, reranker);
+  options.span_threshold = number_of(*wanted, "threshold", 0, 1).value_or(options.span_threshold);
+  options.relevant_spans = whole_of(*wanted, "max_spans", 1, 1 << 30).value_or(INT64_MAX);
+  return *mode == "enabled" ? std::optional(options) : std::nullopt;
 }
 
 /// `documents`: texts, or objects with a text.
@@ -180,8 +93,8 @@ std::vector<std::string> documents_of(const Json& body, const char* key) {
   return texts;
 }
 
-Ranking ranking_of(const Classifier& classifier, const Json& body, const char* list) {
-  return {.classifier = classifier,
+Ranking ranking_of(const Reranker& reranker, const Json& body, const char* list) {
+  return {.reranker = reranker,
           .query = needed_text(body, "query"),
           .texts = documents_of(body, list),
           .list = list};
@@ -246,24 +159,25 @@ std::string spans_json(std::span<const RelevantSpan> spans, const Offsets& offse
 /// The form of Cohere, Jina and vLLM.
 std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
   const ServedModel& model = api.model_or_first(call, Ability::rerank);
-  Ranking ranking = ranking_of(*model.classifier, call.body, "documents");
-  const std::optional<SpanChoice> choice = spans_of(call.body);
+  Ranking ranking = ranking_of(*model.reranker, call.body, "documents");
+  const auto spans = span_options_of(api, call, ranking.reranker);
   const bool with_text = truth_of(call.body, "return_documents").value_or(false);
   const auto top_n = whole_of(call.body, "top_n", 1, 1 << 30);
   const auto most_tokens = whole_of(call.body, "max_tokens_per_doc", 1, 1 << 30);
   const auto whole = with_text ? ranking.texts : std::vector<std::string>();
   if (most_tokens) cut_documents(call, ranking, *most_tokens);
-  auto order = ranked(api, call, ranking, wants_logits(call.body));
+  auto order = ranked(api, call, ranking);
   if (top_n) order.resize(std::min(order.size(), static_cast<std::size_t>(*top_n)));
   std::vector<JsonLine> results;
-  for (const Ranked& one : order) {
+  for (const RankedText& one : order) {
     JsonLine& row = results.emplace_back();
-    row.add("index", static_cast<std::int64_t>(one.index)).add("relevance_score", one.score);
+    row.add("index", static_cast<std::int64_t>(one.index));
+    row.add("relevance_score", one.outcome.score);
     if (with_text) row.add_json("document", JsonLine().add("text", whole[one.index]).object());
-    if (!choice) continue;
+    if (!spans) continue;
     const std::string& text = ranking.texts[one.index];
-    row.add_json("relevant_spans", spans_json(relevant_spans(api, call, ranking, text, *choice),
-                                              Offsets(call.request, text)));
+    const auto found = ranking.reranker.relevant_spans(ranking.query, text, *spans);
+    row.add_json("relevant_spans", spans_json(found, Offsets(call.request, text)));
   }
   const std::int64_t used = call.lengths.tokens - call.lengths.truncated;
   JsonLine usage, json;
@@ -282,14 +196,14 @@ std::optional<HttpResponse> rerank(Api& api, ApiCall& call) {
     return rerank_documents(api, call);
   }
   const ServedModel& model = api.model_for(call, Ability::rerank);
-  const Ranking ranking = ranking_of(*model.classifier, call.body, "texts");
+  const Ranking ranking = ranking_of(*model.reranker, call.body, "texts");
   const bool with_text = truth_of(call.body, "return_text").value_or(false);
-  const auto order = ranked(api, call, ranking, wants_logits(call.body));
-  return json_response(json_list(order, [&](std::string& json, const Ranked& one) {
+  const auto order = ranked(api, call, ranking);
+  return json_response(json_list(order, [&](std::string& json, const RankedText& one) {
     JsonLine row;
     row.add("index", static_cast<std::int64_t>(one.index));
     if (with_text) row.add("text", ranking.texts[one.index]);
-    json += row.add("score", one.score).object();
+    json += row.add("score", one.outcome.score).object();
   }));
 }
 

@@ -77,7 +77,7 @@ bool ServedModel::can(Ability ability) const {
     case Ability::classify:
       return classifier.has_value();
     case Ability::rerank:
-      return classifier && classifier->model().info().labels.size() == 1;
+      return reranker.has_value();
     case Ability::tag:
       return tagger.has_value();
     case Ability::answer:
@@ -154,6 +154,9 @@ void load_head(ServedModel& served, const LoadOptions& options) {
     }
   } else if (head == "sequence-classification") {
     served.classifier.emplace(Classifier::load(folder, options));
+    if (served.classifier->model().info().labels.size() == 1) {
+      served.reranker.emplace(Reranker::of(*served.classifier, folder, options.adapter));
+    }
   } else if (head == "token-classification") {
     served.tagger.emplace(Tagger::load(folder, options));
   } else if (head == "question-answering") {

@@ -11,6 +11,7 @@
 #include "longformer/checkpoint.h"
 #include "longformer/embedding.h"
 #include "longformer/generation.h"
+#include "longformer/reranking.h"
 #include "longformer/tasks.h"
 
 namespace longformer::server {
@@ -27,6 +28,8 @@ struct ServedModel {
   FolderInfo info;
   std::optional<Embedder> embedder;
   std::optional<Classifier> classifier;
+  /// A classifier of one class is one.
+  std::optional<Reranker> reranker;
   std::optional<Tagger> tagger;
   std::optional<QuestionAnswerer> answerer;
   std::optional<MaskFiller> filler;

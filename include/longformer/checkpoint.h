@@ -26,6 +26,8 @@ struct FolderInfo {
   std::int64_t layers = 0;
   std::int64_t hidden_size = 0;
   std::int64_t heads = 0;
+  /// Heads of keys and values: fewer than heads where groups of these share them.
+  std::int64_t key_heads = 0;
   std::int64_t intermediate_size = 0;
   std::int64_t vocabulary_size = 0;
   std::int64_t max_tokens = 0;

@@ -28,8 +28,9 @@ struct FinetuneOptions {
   std::string validation_path = {};
   DataOptions data = {};
   /// "classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
-  /// "seq2seq" or "embedding"; empty takes that of the folder's head. "trivia" (TriviaQA) has the
-  /// head of "qa", which takes its data too.
+  /// "seq2seq", "embedding" or "rerank"; empty takes that of the folder's head. "trivia" (TriviaQA)
+  /// has the head of "qa", which takes its data too; "rerank" has that of "classify" with one
+  /// class.
   std::string task = {};
   /// Handling of documents longer than the model. split trains on each segment with the part of the
   /// answer in it.

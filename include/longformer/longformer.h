@@ -13,6 +13,7 @@
 #include "longformer/model.h"
 #include "longformer/options.h"
 #include "longformer/report.h"
+#include "longformer/reranking.h"
 #include "longformer/search.h"
 #include "longformer/tasks.h"
 #include "longformer/text.h"

@@ -164,6 +164,8 @@ struct Evaluation {
   ///   has it; with intervals also rouge1_low, rouge1_high and so on, 2.5th and 97.5th percentile
   /// - retrieval, from 0 to 1, means over the queries as trec_eval has them: ndcg_at_10, mrr_at_10,
   ///   map and recall_at_1, _5, _10, _100 and _1000
+  /// - reranking, from 0 to 1, means over the queries with a relevant text: ndcg_at_10, mrr_at_10,
+  ///   map, recall_at_1; among texts with one score the less relevant counts as the better one
   /// - masked LM: loss (mean cross-entropy of the chosen tokens), bpc (loss ÷ ln 2, bits per chosen
   ///   token, the paper's "BPC"), perplexity, accuracy
   std::vector<std::pair<std::string, double>> metrics;

@@ -15,6 +15,8 @@
 
 namespace longformer {
 
+class Reranker;  // reranking.h
+
 namespace tasks {
 class AskedQuestion;
 }
@@ -34,7 +36,7 @@ struct SearchHit {
   std::string file;
   CharacterSpan span;
   /// Score that orders the hits: the similarity of a dense search, BM25 of a lexical one, a
-  /// combination of the two for a hybrid one.
+  /// combination of the two for a hybrid one; the score of a reranker where there is one.
   float score = 0;
   /// Similarity of the vectors of question and passage: a cosine is −1 … 1. Absent in a lexical
   /// search.
@@ -78,6 +80,13 @@ SearchOptions completed(const SearchOptions& options, const Embedder& embedder);
 /// options name others.
 SearchOptions with_mode(SearchOptions options, SearchMode mode, const Embedder& embedder);
 
+/// Cost of a third stage: passages that a reranker read, their tokens with those of the question,
+/// and time.
+struct RerankCost {
+  std::int64_t texts = 0, tokens = 0;
+  double seconds = 0;
+};
+
 struct SearchQuery {
   std::string question;
   /// Passages of query(), documents of rank().
@@ -94,6 +103,12 @@ struct SearchQuery {
   bool phrases = true;
   /// Handling of a question that is longer than the model, for its vector.
   TooLong too_long = TooLong::refuse;
+  /// A third stage: scores the best passages again, so many of them and never fewer than top_k.
+  /// Null: none. It must outlive the query.
+  const Reranker* reranker = nullptr;
+  std::int64_t rerank_depth = 50;
+  /// Called with what the third stage cost.
+  std::function<void(const RerankCost&)> reranked = {};
   /// Called where no passage has the phrases, with a sentence that says so.
   std::function<void(const std::string&)> note = {};
 };
@@ -117,7 +132,9 @@ struct MultiVectorCost {
   double seconds = 0;
 };
 
-/// A document with the score of its best passage, as SearchHit has it.
+/// A document with the score of its best passage, as SearchHit has it. With a reranker that is the
+/// logit of the passage for the first SearchQuery::rerank_depth documents, and the others stay in
+/// their order behind them, with lower scores.
 struct RankedDocument {
   std::string name;
   float score = 0;
@@ -286,6 +303,9 @@ struct RetrievalEvaluation {
   std::optional<std::string> query_prompt = {};
   /// Handling of queries longer than the model; documents have passages.
   TooLong too_long = TooLong::refuse;
+  /// SearchQuery::reranker and its depth.
+  const Reranker* reranker = nullptr;
+  std::int64_t rerank_depth = SearchQuery().rerank_depth;
   /// The file of the index, which is made, or completed where documents are missing or have
   /// changed; empty: an index in memory. It must hold no other documents.
   std::string index = {};

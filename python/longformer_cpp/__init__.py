@@ -42,6 +42,7 @@ from ._model import Model, ModelOutput, load, loss_and_gradients
 from ._multi_hop import AnswerSpan, Evidence, MultiHopAnswer, MultiHopAnswerer
 from ._native import Error
 from ._options import described as _described
+from ._reranking import RankedText, RelevantSpan, Reranker
 from ._search import IndexedDocument, SearchHit, SearchIndex, read_document
 from ._tasks import (
     Answer,
@@ -99,6 +100,9 @@ __all__ = [
     "MultiHopAnswerer",
     "Passages",
     "QuestionAnswerer",
+    "RankedText",
+    "RelevantSpan",
+    "Reranker",
     "Scores",
     "SearchHit",
     "SearchIndex",

@@ -19,6 +19,7 @@ from ._evaluation import Evaluation, evaluate
 from ._generation import GeneratedTexts, TextGenerator, WrittenDocument
 from ._native import Error
 from ._options import described
+from ._reranking import RankedText, Reranker
 from ._search import SearchHit, SearchIndex
 from ._tasks import (
     Answer,
@@ -170,7 +171,7 @@ class ModelOutput:
 class Model:
     """A loaded checkpoint folder; `load` makes one. It can be pickled while the folder is there.
 
-    Beside calling it there is a method for each verb of the program, with its options as keywords: encode,
+    Beside calling it there is a method for each verb of the program, with its options as keywords: encode, rerank,
     classify, ner, qa, choose, coref, fill_mask, evaluate, summarize, generate. They read texts, and need the head
     that the verb needs."""
 
@@ -227,6 +228,10 @@ class Model:
         return Classifier(self)
 
     @cached_property
+    def _reranker(self) -> Reranker:
+        return Reranker(self)
+
+    @cached_property
     def _tagger(self) -> Tagger:
         return Tagger(self)
 
@@ -280,6 +285,10 @@ class Model:
         for name, text in named:
             index.add(name, text)
         return index.query(question, **options)
+
+    def rerank(self, query: str, texts: str | Sequence[str], **options: Any) -> list[RankedText]:
+        """Texts in the order of their relevance to a query: see Reranker."""
+        return self._reranker(query, texts, **options)
 
     def classify(self, texts: str | Sequence[str], **options: Any) -> list[Classification]:
         """The classes of texts: see Classifier."""

@@ -12,6 +12,7 @@ from . import _native
 from ._checks import as_path, as_text, counted, given
 from ._embedding import Embedder
 from ._options import described
+from ._reranking import Reranker
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ def read_document(file: str | os.PathLike[str], format: str = "auto") -> str:
     format ("text", "markdown" or "html") the name of the file tells it."""
     path = pathlib.Path(as_path(file, "file"))
     return _native.document_text(path.read_bytes(), path.name, as_text(format, "format"))
+
+
+def _reranker_of(rerank: Any) -> _native.Reranker | None:
+    if rerank is None:
+        return None
+    return (rerank if isinstance(rerank, Reranker) else Reranker(rerank))._native
 
 
 # A method of the class has the name of the type.
@@ -148,13 +155,17 @@ class SearchIndex:
         prompt: str | None = None,
         phrases: bool = True,
         truncate: bool = False,
+        rerank: Any = None,
+        rerank_depth: int = 50,
     ) -> _Hits:
         """The best passages, which do not overlap, best first. mode is hybrid, dense, lexical, sparse or multi; within names the
         documents or folders to search in; prompt stands before the question in place of the folder's prompt
         "query"; phrases: what stands in quotation marks must be in a passage; where no passage has it, its words are
-        searched, and a RuntimeWarning says so."""
-        options = given(locals(), "question")
-        return [SearchHit(*hit) for hit in self._native.query(as_text(question, "question"), options)]
+        searched, and a RuntimeWarning says so. rerank is a Reranker, or its model: it scores the rerank_depth best
+        passages again, and these scores order the hits."""
+        options = given(locals(), "question", "rerank")
+        found = self._native.query(as_text(question, "question"), options, _reranker_of(rerank))
+        return [SearchHit(*hit) for hit in found]
 
     @described("query")
     def rank(
@@ -166,7 +177,10 @@ class SearchIndex:
         prompt: str | None = None,
         phrases: bool = True,
         truncate: bool = False,
+        rerank: Any = None,
+        rerank_depth: int = 50,
     ) -> _Ranking:
-        """The best documents, by the score of their best passage."""
-        options = given(locals(), "question")
-        return list(self._native.rank(as_text(question, "question"), options))
+        """The best documents, by the score of their best passage. rerank, as in query, scores the best passages of the
+        rerank_depth best documents again, as logits; the others stay behind them."""
+        options = given(locals(), "question", "rerank")
+        return list(self._native.rank(as_text(question, "question"), options, _reranker_of(rerank)))

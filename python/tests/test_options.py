@@ -24,6 +24,7 @@ NAMED = [
     (lc.Chooser.__call__, "choose", {}),
     (lc.CoreferenceResolver.__call__, "coref", {}),
     (lc.CoreferenceResolver.resolve, "coref", {}),
+    (lc.Reranker.__call__, "rerank", {}),
     (lc.MaskFiller.__call__, "fill_mask", {}),
     (lc.MultiHopAnswerer.__call__, "answer_paragraphs", {"truncate": "too_long", "stride": "too_long"}),
     (lc.Embedder.encode, "encode", {"normalize": "normalize_embeddings"}),

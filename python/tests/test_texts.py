@@ -90,7 +90,7 @@ def entries(folder):
     bert, classifier, tagger = load(folder("tiny_bert")), load(folder("tiny_longformer_classifier")), load(folder("tiny_bert_tagger"))
     answerer, chooser, writer = load(folder("tiny_longformer_qa")), load(folder("tiny_longformer_choice")), load(folder("tiny_led"))
     resolver = longformer_cpp.CoreferenceResolver(folder("coreference"))
-    filler = load(folder("tiny_roberta"))
+    filler, reranker = load(folder("tiny_roberta")), load(folder("rerankers") / "bert")
     tokenizer = bert.tokenizer
     return {
         "encode": bert.encode,
@@ -103,6 +103,7 @@ def entries(folder):
         "choose": lambda texts: chooser.choose("a", texts),
         "coref": resolver.resolve,
         "fill_mask": filler.fill_mask,
+        "rerank": lambda texts: reranker.rerank("a", texts),
         "summarize": lambda texts: writer.summarize(texts, max_new_tokens=2),
         "write": lambda texts: writer.write(texts, max_new_tokens=2),
         "encode_batch": tokenizer.encode_batch,
@@ -112,7 +113,7 @@ def entries(folder):
     }
 
 
-ENTRIES = ("encode", "encode_query", "encode_document", "classify", "pairs", "ner", "qa", "choose", "coref", "fill_mask",
+ENTRIES = ("encode", "encode_query", "encode_document", "classify", "pairs", "ner", "qa", "choose", "coref", "fill_mask", "rerank",
            "summarize", "write", "encode_batch", "statistics", "compare_models", "search")  # fmt: skip
 
 

@@ -156,6 +156,7 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   info.layers = config.layers;
   info.hidden_size = config.hidden_size;
   info.heads = config.heads;
+  info.key_heads = config.key_heads();
   info.intermediate_size = config.intermediate_size;
   info.vocabulary_size = config.vocab_size;
   info.max_tokens = config.max_tokens();

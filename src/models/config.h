@@ -120,7 +120,11 @@ struct EncoderConfig {
   /// empty for attention without windows.
   std::vector<Index> windows() const;
 
-  Index head_size() const { return hidden_size / heads; }
+  Index head_size() const { return recipe.head_size.value_or(hidden_size / heads); }
+  Index key_heads() const { return recipe.key_heads.value_or(heads); }
+  /// Width of the queries of all heads, and of the keys.
+  Index query_width() const { return heads * head_size(); }
+  Index key_width() const { return key_heads() * head_size(); }
   /// Position row of the first token.
   Index first_position() const;
   /// Longest document in tokens, special tokens included.

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 8> kBookkeeping = {
     "torch_dtype",   "transformers_version", "version"};
 
 /// Keys that choose what is returned, how it is computed or stored, or that no class reads.
-constexpr std::array<std::string_view, 49> kAlways = {
+constexpr std::array<std::string_view, 51> kAlways = {
     // Keys that choose results and the way of computing them.
     "_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal",
     "attn_implementation", "chunk_size_feed_forward", "gradient_checkpointing",
@@ -27,6 +27,8 @@ constexpr std::array<std::string_view, 49> kAlways = {
     "tokenizer_class", "force_bos_token_to_be_generated",
     // Names and tasks: id2label is what counts.
     "_num_labels", "finetuning_task", "label2id", "task_specific_params",
+    // Activations of a CrossEncoder of sentence-transformers, which Reranker reads.
+    "sbert_ce_default_activation_function", "sentence_transformers",
     // Values for initialisation, which weights of a file replace.
     "initializer_factor", "sinusoidal_pos_embds", "tie_weights_",
     // Heads that are not run here, and rates of dropout of theirs.

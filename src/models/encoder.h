@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "models/distances.h"
 #include "models/network.h"
 #include "ops/embedding.h"
 
@@ -45,12 +46,10 @@ class Encoder final : public Network {
   /// Behind the last layer.
   std::optional<ops::LayerNorm> final_norm_;
   std::vector<std::unique_ptr<Rotary>> rotations_;
+  Distances distances_;
   std::optional<ops::Linear> pooler_;
-  bool embeds_with_norm_;
   double dropout_;
   bool has_global_attention_;
-  /// Tokens attend to tokens, not to rows or features that stand for them.
-  bool attends_to_tokens_;
   mutable std::atomic<std::int64_t> tokens_run_ = 0;
 };
 

@@ -97,7 +97,7 @@ EncoderConfig static_config(const std::string& folder) {
   config.pad_token_id = -1;
   config.tie_word_embeddings = false;
   config.recipe.has_position_table = config.recipe.has_type_table = false;
-  config.recipe.embeds_with_norm = false;
+  config.recipe.norms_embeddings = false;
   config.table = StaticTable{.stored_rows = rows[0],
                              .has_mapping = !mapping.empty(),
                              .has_weights = !token_weights.empty(),

@@ -106,20 +106,25 @@ class TrainedAdapter {
   std::vector<std::pair<std::string, Tensor>> tensors_;
 };
 
+/// A tensor of a masked-LM head may be called decoder too.
+bool is_of_decoder(const EncoderConfig& config, const std::string& name) {
+  return config.decoder && name.starts_with("decoder.");
+}
+
 }  // namespace
 
 /// A model with a head has a prefix before encoder and pooler in `transformers`.
 std::string written_name(const EncoderConfig& config, const std::string& name) {
   const TensorNames& names = config.family->names;
   const bool is_inside =
-      is_of_encoder(name) || name.starts_with("pooler.") || name.starts_with("decoder.");
+      is_of_encoder(name) || name.starts_with("pooler.") || is_of_decoder(config, name);
   if (!is_inside) return name;
   const bool has_head = !config.architecture.ends_with("Model");
   return (has_head ? std::string(names.prefixes[0]) : "") + names.file_name(name);
 }
 
-bool is_kept_by_adapters(const std::string& name) {
-  return is_of_encoder(name) || name.starts_with("decoder.") || name == kOutputTokens;
+bool is_kept_by_adapters(const EncoderConfig& config, const std::string& name) {
+  return is_of_encoder(name) || is_of_decoder(config, name) || name == kOutputTokens;
 }
 
 Json trained_config(const Json& source, const std::string& architecture,

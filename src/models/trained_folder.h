@@ -40,7 +40,7 @@ nlohmann::ordered_json trained_config(const nlohmann::ordered_json& source,
 
 /// Whether a weight is of what adapters are made for, encoder and decoder, rather than of a head,
 /// which is trained whole beside them.
-bool is_kept_by_adapters(const std::string& name);
+bool is_kept_by_adapters(const EncoderConfig& config, const std::string& name);
 
 /// The name that a tensor has in the file of a model with a head.
 std::string written_name(const EncoderConfig& config, const std::string& name);

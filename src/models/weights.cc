@@ -121,8 +121,8 @@ std::string TensorNames::model_name(std::string name) const {
       break;
     }
   }
-  for (const auto& [model, file, within] : renames) {
-    if (name.find(within) != std::string::npos) replace_part(name, file, model);
+  for (const Rename& rename : renames) {
+    if (rename.is_for(name)) replace_part(name, rename.file, rename.model);
   }
   replace_ending(name, "LayerNorm.gamma", "LayerNorm.weight");
   replace_ending(name, "LayerNorm.beta", "LayerNorm.bias");
@@ -130,8 +130,8 @@ std::string TensorNames::model_name(std::string name) const {
 }
 
 std::string TensorNames::file_name(std::string name) const {
-  for (const auto& [model, file, within] : renames) {
-    if (name.find(within) != std::string::npos) replace_part(name, model, file);
+  for (const Rename& rename : renames) {
+    if (rename.is_for(name)) replace_part(name, rename.model, rename.file);
   }
   return name;
 }

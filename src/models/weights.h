@@ -93,8 +93,12 @@ struct WeightRecord {
 struct TensorNames {
   struct Rename {
     std::string_view model, file;
-    /// Only in names that have this part too.
-    std::string_view within = {};
+    /// Only in names that have this part too, and have not that one.
+    std::string_view within = {}, without = {};
+
+    bool is_for(std::string_view name) const {
+      return name.find(within) != name.npos && (without.empty() || name.find(without) == name.npos);
+    }
   };
   /// Beginnings that a file may have before the names, such as "bert."; the first one is written.
   std::span<const std::string_view> prefixes = {};

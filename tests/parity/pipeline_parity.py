@@ -37,7 +37,8 @@ WINDOW = 32
 
 
 class Report:
-    def __init__(self):
+    def __init__(self, tolerance=TOLERANCE):
+        self.tolerance = tolerance
         self.largest = collections.defaultdict(float)
         self.count = collections.Counter()
         self.failures = []
@@ -52,7 +53,7 @@ class Report:
         # Written so that a NaN is kept and fails.
         if not difference <= self.largest[what]:
             self.largest[what] = difference
-        if not difference <= TOLERANCE:
+        if not difference <= self.tolerance:
             self.failures.append(f"{what}: differ by {difference:.3g}")
 
     def same(self, what, found, expected):

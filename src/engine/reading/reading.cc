@@ -21,8 +21,9 @@ std::vector<TokenRange> filled_rows(Index tokens, Index capacity, Index overlap)
 
 std::vector<TokenRange> rows_of(const ReadingOptions& options, Index tokens, Index around,
                                 const char* what, bool filled) {
-  const Index overlap = options.too_long == TooLong::split ? options.stride : 0;
   const Index capacity = options.max_tokens - around;
+  const bool splits = options.too_long == TooLong::split && tokens > capacity;
+  const Index overlap = splits ? options.stride : 0;
   require(capacity > overlap, "{}: expected at most {} tokens with the special ones, found {}",
           what, options.max_tokens - 1 - overlap, around);
   if (tokens > capacity && options.too_long != TooLong::split) {

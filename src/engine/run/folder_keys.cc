@@ -40,7 +40,7 @@ constexpr std::array<std::string_view, 19> kTokenizerKeys = {"add_prefix_space",
                                                              "truncation_side",
                                                              "unk_token",
                                                              "model_input_names"};
-constexpr std::array<std::string_view, 15> kModelKeys = {"prompts",
+constexpr std::array<std::string_view, 16> kModelKeys = {"prompts",
                                                          "default_prompt_name",
                                                          "similarity_fn_name",
                                                          "truncate_dim",
@@ -54,7 +54,8 @@ constexpr std::array<std::string_view, 15> kModelKeys = {"prompts",
                                                          "attend_to_expansion_tokens",
                                                          "attend_to_mask_tokens",
                                                          "skiplist_words",
-                                                         "max_active_dims"};
+                                                         "max_active_dims",
+                                                         "activation_fn"};
 constexpr std::array<std::string_view, 5> kTextKeys = {
     "max_seq_length", "do_lower_case", "query_length", "document_length", "query_expansion"};
 constexpr std::array<std::string_view, 8> kPoolingKeys = {"pooling_mode",
@@ -126,7 +127,8 @@ constexpr std::array<KeyValue, 14> kTokenizerValues = {{
     {"continuing_subword_prefix", "\"##\""},
 }};
 constexpr std::array<std::string_view, 1> kModelAlways = {"__version__"};
-constexpr std::array<KeyValue, 4> kModelValues = {{{"model_type", "\"SentenceTransformer\""},
+constexpr std::array<KeyValue, 5> kModelValues = {{{"model_type", "\"SentenceTransformer\""},
+                                                   {"model_type", "\"CrossEncoder\""},
                                                    {"model_type", "\"SparseEncoder\""},
                                                    {"model_type", "\"MultiVectorEncoder\""},
                                                    {"model_type", "\"ColBERT\""}}};

@@ -62,7 +62,9 @@ std::optional<models::AdapterTraining> adapter_training(const TrainingOptions& o
       add(std::string("decoder.layers.0.self_attn.") + part);
     }
   }
-  return adapter_training(options, std::move(usual), models::is_kept_by_adapters);
+  return adapter_training(options, std::move(usual), [config](const std::string& name) {
+    return models::is_kept_by_adapters(config, name);
+  });
 }
 
 }  // namespace longformer

@@ -28,13 +28,18 @@ class ClassificationHead final : public ClassifierHead {
  private:
   ops::LossSum loss_of(const ops::Context& context, const Tensor& logits, const models::Batch&,
                        const Targets& targets, const HeadLossOptions& options) const override {
+    const std::vector<std::int32_t> labels = labels_of(targets);
+    // A list of texts, of which one is relevant to a query.
+    if (logits.columns() == 1 && !labels.empty()) {
+      return choice_loss(context, logits, targets.questions, labels, options);
+    }
     std::vector<float> values;
     for (const DocumentTarget& target : targets.documents) {
       values.insert(values.end(), target.values.begin(), target.values.end());
     }
     const ProblemType problem = problem_of(config_, !values.empty());
     if (problem == ProblemType::single_label) {
-      return class_loss(context, logits, labels_of(targets), options);
+      return class_loss(context, logits, labels, options);
     }
     check_count(values.size(), logits.size(), "target values");
     const ops::LossOptions mean = mean_of(static_cast<double>(values.size()), options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <unordered_set>
 #include <utility>
@@ -172,6 +173,22 @@ constexpr Counter kPassages = {.name = "passages",
                                .row = "passages",
                                .is_of_model = true};
 
+constexpr Counter kRerankedPassages = {
+    .name = "reranked_passages",
+    .meaning = "retrieval with `--rerank`: passages that the reranker scored",
+    .row = "reranked passages",
+    .is_of_model = true};
+constexpr Counter kRerankedTokens = {
+    .name = "reranked_tokens",
+    .meaning = "retrieval with `--rerank`: tokens of queries and passages that the reranker read",
+    .row = "reranked tokens",
+    .is_of_model = true};
+constexpr Counter kRerankingMilliseconds = {
+    .name = "reranking_milliseconds",
+    .meaning = "retrieval with `--rerank`: time of the reranker, for all queries together",
+    .row = "reranking, ms",
+    .is_of_model = true};
+
 /// Reports on the reading of queries and judgements.
 void tell_queries(const RetrievalData& data, Evaluation& result) {
   result.task = kRetrieval;
@@ -255,10 +272,21 @@ class Retrieval {
     result.counts[kDocuments] = index_.documents();
     result.counts[kPassages] = index_.passages();
     result.metrics = counter.mean().named();
+    if (options_.reranker != nullptr) {
+      result.counts[kRerankedPassages] = cost_.texts;
+      result.counts[kRerankedTokens] = cost_.tokens;
+      result.counts[kRerankingMilliseconds] = std::llround(1000 * cost_.seconds);
+    }
     return result;
   }
 
  private:
+  void add(const RerankCost& cost) const {
+    cost_.texts += cost.texts;
+    cost_.tokens += cost.tokens;
+    cost_.seconds += cost.seconds;
+  }
+
   static std::int64_t bytes_of(const RetrievalData& data) {
     std::int64_t bytes = 0;
     for (const JudgedQuery& query : data.queries) bytes += std::ssize(query.text);
@@ -318,7 +346,10 @@ class Retrieval {
                                 .within = {},
                                 .prompt = options_.query_prompt,
                                 .phrases = false,
-                                .too_long = options_.too_long};
+                                .too_long = options_.too_long,
+                                .reranker = options_.reranker,
+                                .rerank_depth = options_.rerank_depth,
+                                .reranked = [this](const RerankCost& cost) { add(cost); }};
     Ranking ranking;
     for (RankedDocument& one : index_.rank(embedder_, search)) {
       ranking.push_back({.id = std::move(one.name), .score = one.score});
@@ -337,6 +368,7 @@ class Retrieval {
   SearchIndex index_;
   std::string prompt_;
   Meter meter_;
+  mutable RerankCost cost_;
 };
 
 }  // namespace
@@ -344,7 +376,8 @@ class Retrieval {
 std::vector<const Counter*> tasks::retrieval_counters() {
   std::vector<const Counter*> all = {&engine::kSkipped, &engine::kEmpty};
   all.insert(all.end(), kOfQueries.begin(), kOfQueries.end());
-  all.insert(all.end(), {&kDocuments, &kPassages});
+  all.insert(all.end(), {&kDocuments, &kPassages, &kRerankedPassages, &kRerankedTokens,
+                         &kRerankingMilliseconds});
   return all;
 }
 

@@ -36,7 +36,8 @@ OptionFields fields(RetrievalEvaluation& options) {
       {.name = "query_prompt",
        .value = &options.query_prompt,
        .help = "put this text before every query; else the prompt 'query' of the folder",
-       .type = "TEXT"}};
+       .type = "TEXT"},
+      tasks::rerank_depth_field(options.rerank_depth)};
   for (OptionField& field : all) field.group = "Retrieval";
   return all;
 }

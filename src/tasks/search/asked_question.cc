@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "index/vector_scores.h"
 #include "kernels/vector_scan.h"
+#include "tasks/search/third_stage.h"
 
 namespace longformer::tasks {
 namespace {
@@ -168,9 +169,12 @@ std::vector<float> AskedQuestion::scattered(std::span<const index::PassageScore>
 std::vector<SearchHit> AskedQuestion::hits() {
   rank_allowed();
   // Two of three may overlap one that is shown.
-  std::vector<Index> rows = best_rows(kRescored + 3 * query_.top_k);
+  std::vector<Index> rows = best_rows(kRescored + 3 * passages_for_reranking(query_));
   if (rescores()) rescore(rows);
-  return without_overlaps(rows);
+  std::vector<SearchHit> hits = without_overlaps(rows);
+  rerank(query_, hits);
+  mark(hits);
+  return hits;
 }
 
 std::vector<RankedDocument> AskedQuestion::documents() {
@@ -179,10 +183,16 @@ std::vector<RankedDocument> AskedQuestion::documents() {
   if (rescores()) rescore(rows);
   std::vector<std::string> names = store_.document_names(passages_of(rows));
   std::vector<RankedDocument> ranked;
+  std::vector<Index> best;
   std::set<std::string> seen;
   for (std::size_t i = 0; i < rows.size() && std::ssize(ranked) < query_.top_k; ++i) {
     if (!seen.insert(names[i]).second) continue;
     ranked.push_back({.name = std::move(names[i]), .score = scores_.ranked[at(rows[i])]});
+    best.push_back(rows[i]);
+  }
+  if (query_.reranker != nullptr) {
+    best.resize(std::min(best.size(), static_cast<std::size_t>(query_.rerank_depth)));
+    rerank(query_, texts_of(best), ranked);
   }
   return ranked;
 }
@@ -316,11 +326,20 @@ std::vector<Index> AskedQuestion::passages_of(const std::vector<Index>& rows) co
   return passages;
 }
 
+std::vector<std::string> AskedQuestion::texts_of(const std::vector<Index>& rows) const {
+  std::vector<std::string> texts;
+  for (index::PassageRow& passage : store_.passages(passages_of(rows))) {
+    texts.push_back(std::move(passage.text));
+  }
+  return texts;
+}
+
 std::vector<SearchHit> AskedQuestion::without_overlaps(const std::vector<Index>& rows) const {
   std::vector<index::PassageRow> passages = store_.passages(passages_of(rows));
+  const std::int64_t wanted = passages_for_reranking(query_);
   std::vector<SearchHit> hits;
   std::map<std::string, std::vector<CharacterSpan>> spans_of;
-  for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < query_.top_k; ++i) {
+  for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < wanted; ++i) {
     const CharacterSpan span = {passages[i].begin, passages[i].end};
     auto& others = spans_of[passages[i].document];
     const bool is_shown = std::any_of(others.begin(), others.end(),
@@ -329,7 +348,6 @@ std::vector<SearchHit> AskedQuestion::without_overlaps(const std::vector<Index>&
     others.push_back(span);
     hits.push_back(hit(rows[i], std::move(passages[i])));
   }
-  mark(hits);
   return hits;
 }
 

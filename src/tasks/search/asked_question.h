@@ -59,6 +59,7 @@ class AskedQuestion {
   bool rescores() const;
   void rescore(std::vector<Index>& rows);
   std::vector<Index> passages_of(const std::vector<Index>& rows) const;
+  std::vector<std::string> texts_of(const std::vector<Index>& rows) const;
   std::vector<SearchHit> without_overlaps(const std::vector<Index>& rows) const;
   SearchHit hit(Index row, index::PassageRow passage) const;
   void mark(std::vector<SearchHit>& hits) const;

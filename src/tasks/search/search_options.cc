@@ -27,6 +27,15 @@ OptionField passage_prompt_field(std::optional<std::string>& prompt) {
           .type = "TEXT"};
 }
 
+OptionField rerank_depth_field(std::int64_t& depth) {
+  return {.name = "rerank_depth",
+          .value = &depth,
+          .help = "so many of the best are scored again by the reranker ({})",
+          .type = "N",
+          .least = 1,
+          .most = 1 << 20};
+}
+
 OptionField search_mode_field(SearchMode& mode) {
   return with_names(
       {.name = "mode",
@@ -99,7 +108,8 @@ OptionFields fields(SearchQuery& query) {
            .value = &query.phrases,
            .help = "quotation marks in a question mean nothing",
            .is_contrary = true},
-          truncate_field(query.too_long)};
+          truncate_field(query.too_long),
+          tasks::rerank_depth_field(query.rerank_depth)};
 }
 
 }  // namespace longformer

@@ -27,7 +27,7 @@ BERT = FIXTURES / "tiny_bert"
 ROBERTA = FIXTURES / "tiny_roberta"
 HIDDEN = 16
 VERBS = [
-    "info", "tokenize", "embed", "search", "fill-mask", "classify", "ner", "coref", "qa", "choose", "evaluate",
+    "info", "tokenize", "embed", "search", "rerank", "fill-mask", "classify", "ner", "coref", "qa", "choose", "evaluate",
     "attention", "convert", "bench", "generate", "summarize",
 ]  # fmt: skip
 
