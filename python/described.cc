@@ -128,6 +128,7 @@ const std::map<std::string, Describe>& calls() {
       {"rerank", described_options<RerankOptions>},
       {"answer_paragraphs", described_options<MultiHopAnswerOptions>},
       {"encode", described_options<EmbedOptions>},
+      {"encode_sparse", described_options<KindOptions>},
       {"encode_passages", described_options<Embedder::PassageOptions>},
       {"search_index", described_options<SearchOptions>},
       {"query", described_options<SearchQuery>},

@@ -77,6 +77,50 @@ Record embed_spans(PythonEmbedder& embedder, const nb::str& text,
       width);
 }
 
+/// The options of a call for other kinds of vectors.
+KindOptions kind_options(const char* call, const Options& given, VectorKinds kinds) {
+  KindOptions options = {.kinds = kinds};
+  Keywords keywords(call, given);
+  take_fields(keywords, fields(options));
+  take_fields(keywords, without(fields(options.text), {"pooling", "normalize", "truncate_dim"}));
+  keywords.finish();
+  return options;
+}
+
+std::vector<TextVectors> vectors_of(PythonEmbedder& embedder, const std::vector<std::string>& texts,
+                                    const KindOptions& options) {
+  std::vector<EmbedInput> inputs;
+  for (const std::string& text : texts) inputs.push_back({.text = text});
+  return embedder.call([&](const Embedder& one) { return one.vectors(inputs, options); });
+}
+
+/// [(tokens, weights), …]
+Rows embed_sparse(PythonEmbedder& embedder, const Texts& list, const Options& given) {
+  const KindOptions options = kind_options("encode_sparse", given, {.sparse = true});
+  nb::list results;
+  for (const TextVectors& one : vectors_of(embedder, texts_of(list), options)) {
+    std::vector<std::int64_t> tokens;
+    std::vector<float> weights;
+    for (const TokenWeight& weight : one.sparse.weights) {
+      tokens.push_back(weight.token);
+      weights.push_back(weight.weight);
+    }
+    const std::size_t count = weights.size();
+    results.append(nb::make_tuple(nb::cast(tokens), array_of(std::move(weights), {count})));
+  }
+  return results;
+}
+
+Rows embed_multi(PythonEmbedder& embedder, const Texts& list, const Options& given) {
+  const KindOptions options = kind_options("encode_multi", given, {.multi = true});
+  const auto width = static_cast<std::size_t>(embedder.object().multi_size());
+  nb::list results;
+  for (TextVectors& one : vectors_of(embedder, texts_of(list), options)) {
+    results.append(python_embedding(std::move(one.multi), width));
+  }
+  return results;
+}
+
 }  // namespace
 
 void bind_embedding(nb::module_& module) {
@@ -92,6 +136,12 @@ void bind_embedding(nb::module_& module) {
       .def("embed", &embed, "texts"_a, "options"_a, "progress"_a.none())
       .def("embed_passages", &embed_passages, "text"_a, "options"_a)
       .def("embed_spans", &embed_spans, "text"_a, "spans"_a, "options"_a)
+      .def("embed_sparse", &embed_sparse, "texts"_a, "options"_a)
+      .def("embed_multi", &embed_multi, "texts"_a, "options"_a)
+      .def_prop_ro("kinds",
+                   [](const PythonEmbedder& self) { return name_of(self.object().kinds()); })
+      .def_prop_ro("scores_mean",
+                   [](const PythonEmbedder& self) { return self.object().scores_mean(); })
       .def_prop_ro("embedding_size",
                    [](const PythonEmbedder& self) { return self.object().embedding_size(); })
       .def_prop_ro("similarity",

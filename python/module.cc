@@ -70,6 +70,7 @@ Options folder_info(const Path& folder) {
   info["layers"] = found.layers;
   info["hidden_size"] = found.hidden_size;
   info["heads"] = found.heads;
+  info["key_heads"] = found.key_heads;
   info["intermediate_size"] = found.intermediate_size;
   info["activation"] = found.activation;
   info["vocabulary_size"] = found.vocabulary_size;
@@ -79,6 +80,7 @@ Options folder_info(const Path& folder) {
   info["windows"] = nb::cast(found.windows);
   info["receptive_field"] = found.receptive_field;
   info["tokenizer"] = found.tokenizer;
+  info["vectors"] = found.vectors;
   info["pooling"] = found.pooling;
   info["normalize"] = found.normalize;
   info["similarity"] = found.similarity;

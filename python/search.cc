@@ -110,7 +110,8 @@ Rows hits_of(const std::vector<SearchHit>& hits) {
       matched.append(nb::make_tuple(span.begin, span.end));
     }
     list.append(nb::make_tuple(one.file, one.span.begin, one.span.end, one.score,
-                               nb::cast(one.similarity), nb::cast(one.words), one.text, matched));
+                               nb::cast(one.similarity), nb::cast(one.words), one.text, matched,
+                               nb::cast(one.sparse), nb::cast(one.multi)));
   }
   return list;
 }

@@ -99,6 +99,8 @@ COPIES_DATA = {
     "src/engine/training/loss_pass.cc",
     "src/tasks/masked_lm/masked_lm.cc",
     "src/tasks/multi_hop/multi_hop_head.cc",
+    "src/tasks/embedding/kind_vectors.cc",
+    "src/tasks/embedding/sparse_vectors.cc",
     "src/tasks/embedding/vector_modules.cc",
 }
 

@@ -11,11 +11,11 @@ import ctypes
 import ctypes.util
 
 from code_points import ranges
-from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers
 
 # The bits of CharacterFlags in src/text/unicode.h.
-LETTER, NUMBER, WHITESPACE, DROPPED, PUNCTUATION, NONSPACING, MARK, WORD, INDECOMPOSABLE = (
-    1 << i for i in range(9)
+LETTER, NUMBER, WHITESPACE, DROPPED, PUNCTUATION, NONSPACING, MARK, WORD, INDECOMPOSABLE, LATER_MARK = (
+    1 << i for i in range(10)
 )
 
 CATEGORIES = (
@@ -81,7 +81,7 @@ def utf8proc_flags(c):
     if category == "MN":
         flags |= NONSPACING
     if category[0] == "M":
-        flags |= MARK
+        flags |= MARK | LATER_MARK
     circled = (
         0x24B6 <= c <= 0x24E9
         or 0x1F130 <= c <= 0x1F149
@@ -104,6 +104,8 @@ class Package:
             return normalizers.BertNormalizer(**{**options, **on}).normalize_str
 
         self.byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
+        marks = pre_tokenizers.Split(Regex(r"\p{M}"), behavior="isolated")
+        self.marks_split = marks.pre_tokenize_str
         self.bert_split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
         self.clean = bert(clean_text=True)
         self.strip = bert(strip_accents=True)
@@ -137,6 +139,8 @@ class Package:
             flags |= MARK
         if len(self.words.encode("foo" + character).ids) == 1:
             flags |= WORD
+        if len(self.marks_split("a" + character)) == 2:
+            flags |= LATER_MARK
         if utf8proc_decomposition(c) != self.nfd(character):
             assert self.nfd(character) == character, hex(c)
             flags |= INDECOMPOSABLE
@@ -189,8 +193,8 @@ def main():
         if theirs != chr(library.utf8proc_tolower(c)) and c != 0x130:
             assert len(theirs) == 1, hex(c)
             lower.append((c, ord(theirs)))
-    print("// Where `tokenizers` and utf8proc disagree about a character.")
-    print("// Written by tools/make_unicode_differences.py; do not edit.\n#pragma once\n")
+    print("// Characters about which `tokenizers` and utf8proc disagree. Written by")
+    print("// tools/make_unicode_differences.py; do not edit.\n#pragma once\n")
     print("#include <cstdint>\n\nnamespace longformer::text {\n")
     print(
         "struct CodePointRange {\n  std::uint32_t first;\n  std::uint32_t last;\n"

@@ -40,6 +40,7 @@ COMPARISONS = {
     "attention_parity.py": Comparison(models=48),
     "candidate_parity.py": Comparison((PROGRAM,)),
     "convert_parity.py": Comparison((PROGRAM,)),
+    "decoder_embedding_parity.py": Comparison((PROGRAM,)),
     "embedding_training_parity.py": Comparison((MINILM, PROGRAM)),
     "events_parity.py": Comparison((str(BUILD / "tests" / "toy_trainer"),)),
     "files_parity.py": Comparison((PROGRAM,)),
@@ -60,6 +61,7 @@ COMPARISONS = {
     "sentence_parity.py": Comparison((MINILM, PROGRAM)),
     "span_parity.py": Comparison((PROGRAM,)),
     "trained_parity.py": Comparison((PROGRAM,)),
+    "vector_parity.py": Comparison((PROGRAM,)),
     "tokenizer_parity.py": Comparison(
         ("--dump", str(BUILD / "tests" / "tokenizer_dump"), "--model", MINILM), needs_data=True
     ),

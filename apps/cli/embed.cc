@@ -1,7 +1,9 @@
 // longformer embed: documents to vectors.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -40,10 +42,20 @@ struct EmbedFlags {
   Embedder::PassageOptions passages;
   /// A vector per passage, which is no pooling of the library.
   bool has_passages = false;
+  /// Other kinds of vectors.
+  bool sparse = false, multi = false;
+  KindOptions kinds;
   std::string output;
   std::string format;
 
-  bool many_rows() const { return has_passages || options.pooling == Pooling::tokens; }
+  bool many_rows() const { return multi || has_passages || options.pooling == Pooling::tokens; }
+
+  KindOptions kind_options() const {
+    KindOptions all = kinds;
+    all.kinds = {.sparse = sparse, .multi = multi};
+    all.text = options;
+    return all;
+  }
 
   Format chosen_format() const {
     for (const auto& known : kFormats) {
@@ -56,7 +68,27 @@ struct EmbedFlags {
   }
 };
 
+void check_kinds(const EmbedFlags& flags) {
+  const bool has_kind = flags.sparse || flags.multi;
+  if (!has_kind && flags.kinds.role == TextRole::query) {
+    throw UsageError(
+        "--as-query is for --sparse or --multi; for other vectors: --prompt-name query");
+  }
+  if (!flags.sparse && flags.kinds.top_k) throw UsageError("--top-k is for --sparse");
+  if (has_kind && (flags.has_passages || flags.options.pooling)) {
+    throw UsageError("--pooling is for vectors of texts, not for --sparse or --multi");
+  }
+  if (has_kind && (flags.options.normalize || flags.options.truncate_dim)) {
+    throw UsageError(
+        "--normalize and --truncate-dim are for vectors of texts, not for --sparse or --multi");
+  }
+  if (flags.sparse && flags.chosen_format() == Format::npy) {
+    throw UsageError("--sparse writes text or JSON, no NumPy array");
+  }
+}
+
 void check(const EmbedFlags& flags) {
+  check_kinds(flags);
   if (flags.has_passages && flags.options.too_long != TooLong::refuse) {
     throw UsageError(
         "--pooling passages reads documents of any length: leave out --truncate and --split");
@@ -93,6 +125,22 @@ class VectorWriter {
     if (npy_) npy_->write_rows(embedding.values);
     if (format_ == Format::json || flags_.model.json) describe(document, embedding);
     rows_ += embedding.rows;
+  }
+
+  void write(const Document& document, const SparseEmbedding& embedding,
+             const Tokenizer& tokenizer) {
+    if (format_ == Format::json) {
+      const std::string json = to_json(embedding, tokenizer);
+      output().write_object(document.json().add_members(json).object());
+      return;
+    }
+    std::vector<TokenWeight> weights = embedding.weights;
+    std::ranges::stable_sort(weights, std::greater(), &TokenWeight::weight);
+    std::vector<std::string> pairs;
+    for (const TokenWeight& one : weights) {
+      pairs.push_back(fmt::format("{}:{}", tokenizer.token(one.token), one.weight));
+    }
+    output().write(fmt::format("{}\n", fmt::join(pairs, " ")));
   }
 
   void write_failed(const Document& document, const std::string& reason) {
@@ -151,7 +199,7 @@ class EmbedRun {
         options_(flags.options),
         documents_(flags.inputs, false, messages),
         embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
-        writer_(flags, embedder_.embedding_size(options_)) {
+        writer_(flags, flags.multi ? embedder_.multi_size() : embedder_.embedding_size(options_)) {
     // An option that the model cannot take is no fault of a document.
     static_cast<void>(embedder_.max_length(options_));
     static_cast<void>(embedder_.prompt(options_));
@@ -167,40 +215,63 @@ class EmbedRun {
                      flags_.inputs, {.documents = most, .bytes = kUnitBytes});
     documents_.in_units([&] { return reader.next(); },
                         [this](const TextUnit& unit) { return embedded(unit); },
-                        [this](const Document& document, const EmbedOutcome& outcome) {
-                          say(document, outcome.embedding);
-                          return outcome.embedding.tokens;
+                        [this](const Document& document, const VectorsOutcome& outcome) {
+                          return say(document, outcome.vectors);
                         },
                         [this] { writer_.flush(); });
     writer_.finish();
   }
 
  private:
-  std::vector<EmbedOutcome> embedded(const TextUnit& unit) {
+  std::vector<VectorsOutcome> embedded(const TextUnit& unit) {
     if (unit.texts.empty()) return {};
     try {
-      if (!flags_.has_passages) return embedder_.embed_each(unit.texts, options_, unit.progress);
-      return {{.error = {},
-               .embedding = embedder_.embed_passages(unit.texts[0], flags_.passages, options_,
-                                                     unit.progress)}};
+      if (flags_.sparse || flags_.multi) {
+        std::vector<EmbedInput> inputs;
+        for (const std::string& text : unit.texts) inputs.push_back({.text = text});
+        return embedder_.vectors_each(inputs, flags_.kind_options(), unit.progress);
+      }
+      std::vector<VectorsOutcome> found;
+      if (flags_.has_passages) {
+        found.emplace_back().vectors.dense =
+            embedder_.embed_passages(unit.texts[0], flags_.passages, options_, unit.progress);
+        return found;
+      }
+      for (EmbedOutcome& one : embedder_.embed_each(unit.texts, options_, unit.progress)) {
+        found.push_back({.error = std::move(one.error), .vectors = {}, .remedies = one.remedies});
+        found.back().vectors.dense = std::move(one.embedding);
+      }
+      return found;
     } catch (const Error& error) {
       if (is_about_passages(error)) throw;
-      return std::vector<EmbedOutcome>(
+      return std::vector<VectorsOutcome>(
           unit.texts.size(), {.error = error.document() == 0 ? error.reason() : error.what(),
-                              .embedding = {},
+                              .vectors = {},
                               .remedies = error.remedies()});
     }
   }
 
-  void say(const Document& document, const Embedding& embedding) {
-    const std::int64_t limit = embedder_.max_length(options_);
-    if (embedding.truncated > 0) {
-      documents_.note_length(document, embedding.tokens, embedding.truncated, 1);
-    } else if (options_.too_long == TooLong::split && embedding.tokens > limit) {
-      messages_.note(fmt::format("{}: {} tokens, read in overlapping segments of {}",
-                                 document.label(), embedding.tokens, limit));
+  /// Gives the tokens of the document.
+  std::int64_t say(const Document& document, const TextVectors& vectors) {
+    if (flags_.sparse) {
+      note_length(document, vectors.sparse.tokens, vectors.sparse.truncated);
+      writer_.write(document, vectors.sparse, embedder_.tokenizer());
+      return vectors.sparse.tokens;
     }
+    const Embedding& embedding = flags_.multi ? vectors.multi : vectors.dense;
+    note_length(document, embedding.tokens, embedding.truncated);
     writer_.write(document, embedding);
+    return embedding.tokens;
+  }
+
+  void note_length(const Document& document, std::int64_t tokens, std::int64_t truncated) {
+    const std::int64_t limit = embedder_.max_length(options_);
+    if (truncated > 0) {
+      documents_.note_length(document, tokens, truncated, 1);
+    } else if (options_.too_long == TooLong::split && tokens > limit) {
+      messages_.note(fmt::format("{}: {} tokens, read in overlapping segments of {}",
+                                 document.label(), tokens, limit));
+    }
   }
 
   const EmbedFlags& flags_;
@@ -233,6 +304,12 @@ void add_options(CLI::App& verb, EmbedFlags& flags) {
     add_fields(verb, {field.name == "pooling" ? pooling_field(field, flags.has_passages) : field});
     if (field.name == "pooling") add_fields(verb, only(passages, {"passage_tokens", "context"}));
   }
+  verb.add_flag("--sparse", flags.sparse,
+                "weights of entries of the vocabulary: SPLADE, a masked-LM head, or bge-m3");
+  verb.add_flag("--multi", flags.multi,
+                "a vector for each token: ColBERT, PyLate, MultiVectorEncoder or bge-m3")
+      ->excludes("--sparse");
+  add_fields(verb, fields(flags.kinds));
   verb.add_flag_callback(
           "--global-first-token",
           [&flags] { flags.options.global_attention = GlobalAttention::parse("cls"); },
@@ -256,7 +333,8 @@ void add_embed(CLI::App& program, Action& action) {
                            "or --split is given.",
                 .examples = "longformer embed MODEL --text \"one sentence\"\n"
                             "longformer embed MODEL novels/*.txt --split --output novels.npy\n"
-                            "longformer embed MODEL articles.jsonl --field text --json"});
+                            "longformer embed MODEL articles.jsonl --field text --json\n"
+                            "longformer embed SPLADE articles.jsonl --field text --sparse --json"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_options(verb, *flags);

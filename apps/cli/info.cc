@@ -73,7 +73,9 @@ void print_table(Output& output, const FolderInfo& info) {
   row("weights", weights_text(info));
   row("layers", std::to_string(info.layers));
   row("hidden size", std::to_string(info.hidden_size));
-  row("heads", std::to_string(info.heads));
+  const std::string of_keys =
+      info.key_heads < info.heads ? fmt::format(" ({} of keys and values)", info.key_heads) : "";
+  row("heads", std::to_string(info.heads) + of_keys);
   row("intermediate size", std::to_string(info.intermediate_size));
   if (info.decoder_layers > 0) {
     row("decoder",
@@ -89,6 +91,7 @@ void print_table(Output& output, const FolderInfo& info) {
   if (!info.attention.empty()) row("attention to", info.attention);
   row("receptive field", grouped(info.receptive_field) + " tokens to each side");
   row("tokenizer", info.tokenizer.empty() ? "none" : info.tokenizer);
+  if (info.vectors != "dense") row("vectors", info.vectors);
   row("pooling", pooling_text(info));
   if (info.similarity != "cosine") row("similarity", info.similarity);
   print_text_rows(info, row);
@@ -130,6 +133,7 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("model_type", info.model_type).add("architecture", info.architecture);
   json.add("parameters", info.parameters).add("dtype", info.dtype).add("layers", info.layers);
   json.add("hidden_size", info.hidden_size).add("heads", info.heads);
+  if (info.key_heads < info.heads) json.add("key_heads", info.key_heads);
   json.add("intermediate_size", info.intermediate_size).add("activation", info.activation);
   json.add("vocabulary_size", info.vocabulary_size);
   json.add("decoder_layers", info.decoder_layers).add("decoder_heads", info.decoder_heads);
@@ -141,6 +145,7 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("windows", std::span<const std::int64_t>(info.windows));
   if (!info.attention.empty()) json.add("attention", info.attention);
   json.add("receptive_field", info.receptive_field).add("tokenizer", info.tokenizer);
+  json.add("vectors", info.vectors);
   json.add("pooling", info.pooling).add("normalize", info.normalize);
   json.add("similarity", info.similarity).add("truncate_dim", info.truncate_dim);
   json.add("embedding_size", info.embedding_size);

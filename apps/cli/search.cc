@@ -66,10 +66,10 @@ OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
   }
   Embedder embedder =
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
-  SearchIndex index = reads ? SearchIndex::open(flags.index, embedder, language)
-                      : flags.index.empty()
-                          ? SearchIndex(embedder, flags.options)
-                          : SearchIndex::edit(flags.index, embedder, flags.options);
+  const SearchOptions options = with_mode(flags.options, flags.query.mode, embedder);
+  SearchIndex index = reads                 ? SearchIndex::open(flags.index, embedder, language)
+                      : flags.index.empty() ? SearchIndex(embedder, options)
+                                            : SearchIndex::edit(flags.index, embedder, options);
   return {std::move(embedder), std::move(index)};
 }
 
@@ -97,6 +97,7 @@ class SearchRun {
 
   void run() {
     const Stopwatch watch;
+    tell_size_of_tokens();
     if (reads_documents()) {
       added_ = add_documents(flags_.documents, *open_.embedder, index(), names_, messages_);
     }
@@ -104,6 +105,7 @@ class SearchRun {
     print_summary();
     if (index().passages() == 0)
       throw Error("no document to search in: every input failed or was empty");
+    tell_cost_of_tokens();
     for (const std::string& question : flags_.queries) answer(question);
     if (flags_.queries.empty()) answer_lines();
     output_.finish();
@@ -112,6 +114,23 @@ class SearchRun {
  private:
   SearchIndex& index() { return open_.index; }
   bool reads_documents() const { return !flags_.documents.inputs.files.empty(); }
+
+  /// Vectors of tokens are many: their place is told before the work on them.
+  void tell_size_of_tokens() {
+    if (!index().kinds().multi || !reads_documents()) return;
+    messages_.note(fmt::format("multi: each token takes {} bytes in the index and in memory",
+                               open_.embedder->multi_size() + 4));
+  }
+
+  void tell_cost_of_tokens() {
+    const SearchMode mode = flags_.query.mode;
+    if (!index().kinds().multi || (mode != SearchMode::multi && mode != SearchMode::hybrid)) return;
+    const MultiVectorCost cost = index().multi_cost();
+    messages_.note(
+        fmt::format("multi: {}, {} in memory, about {:.3f} s for a question of 32 tokens",
+                    counted(cost.vectors, "vector"), bytes_text(static_cast<double>(cost.bytes)),
+                    cost.seconds));
+  }
 
   /// Another language than that of an index makes its words again.
   void note_language() {
@@ -145,6 +164,10 @@ class SearchRun {
       differ(flags_.options.passages.context.has_value(),
              fmt::format("with context {}", context_name(found)), "--context",
              context_name(wanted));
+    }
+    if (flags_.options.vectors && found.vectors != flags_.options.vectors) {
+      differ(true, "with " + name_of(*found.vectors) + " vectors", "--vectors",
+             name_of(*flags_.options.vectors));
     }
     if (found.similarity != wanted.similarity) {
       differ(flags_.options.similarity.has_value(),
@@ -344,8 +367,8 @@ void add_search(CLI::App& program, Action& action) {
                  "take a document out of the index, or all of a folder; may be "
                  "repeated");
   add_fields(verb, only(query, {"mode", "within"}));
-  add_fields(verb, only(options,
-                        {"passage_tokens", "context", "language", "similarity", "passage_prompt"}));
+  add_fields(verb, only(options, {"passage_tokens", "context", "language", "similarity",
+                                  "passage_prompt", "vectors"}));
   add_fields(verb, only(query, {"query_prompt"}));
   CLI::Option* reranker =
       verb.add_option("--rerank", flags->reranker,

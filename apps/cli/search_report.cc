@@ -42,6 +42,11 @@ std::string marked(const SearchHit& hit, bool terminal) {
 std::string scores_of(const SearchHit& hit, const std::string& similarity) {
   std::string text;
   if (hit.similarity) text += fmt::format("{} {:.3f}", similarity, *hit.similarity);
+  const auto add = [&text](const char* name, const std::optional<float>& score) {
+    if (score) text += fmt::format("{}{} {:.2f}", text.empty() ? "" : ", ", name, *score);
+  };
+  add("sparse", hit.sparse);
+  add("multi", hit.multi);
   if (hit.words) text += fmt::format("{}words {:.2f}", text.empty() ? "" : ", ", *hit.words);
   return text;
 }
@@ -104,7 +109,7 @@ std::string statistics_text(const SearchIndex& index, const std::string& file, b
     JsonLine line;
     line.add("index", file).add("documents", index.documents()).add("passages", index.passages());
     line.add("bytes", bytes).add("model", index.model()).add("dtype", index.dtype());
-    line.add("vector_size", index.vector_size());
+    line.add("vector_size", index.vector_size()).add("vectors", name_of(index.kinds()));
     line.add("passage_tokens", options.passages.passage_tokens);
     line.add("context", std::string(context_name(options))).add("language", *options.language);
     line.add("similarity", similarity_name(options));
@@ -119,6 +124,7 @@ std::string statistics_text(const SearchIndex& index, const std::string& file, b
   row("bytes", grouped(bytes));
   row("model",
       fmt::format("{}, {}, vectors of {}", index.model(), index.dtype(), index.vector_size()));
+  if (index.kinds() != VectorKinds{.dense = true}) row("vectors", name_of(index.kinds()));
   row("passages of", counted(options.passages.passage_tokens, "token"));
   row("context", context_name(options));
   row("language", *options.language);

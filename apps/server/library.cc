@@ -279,10 +279,10 @@ class Library::Reading {
     progress_.documents_total = 1;
     progress_.tokens_total = std::ssize(all_.embedder.tokenizer().encode(text_, plain).ids);
     report(0);
-    const Embedding passages = read_parts();
-    if (passages.rows == 0) throw Failure(400, "Empty", "`text` has no words");
+    const PassageVectors passages = read_parts();
+    if (passages.dense.rows == 0) throw Failure(400, "Empty", "`text` has no words");
     const std::int64_t characters = characters_of(text_);
-    std::vector<Gap> gaps = gaps_of(text_, passages.spans, characters);
+    std::vector<Gap> gaps = gaps_of(text_, passages.dense.spans, characters);
     const std::lock_guard lock(all_.mutex);
     check_removed();
     try {
@@ -301,11 +301,11 @@ class Library::Reading {
   }
 
  private:
-  Embedding read_parts() {
+  PassageVectors read_parts() {
     const Embedder::PassageOptions& how = all_.index.options().passages;
     // A passage in context, or over another one, is not that of a part alone.
     const bool has_parts = how.context == PassageContext::none && !how.overlapping_passages;
-    Embedding whole;
+    PassageVectors whole;
     std::size_t size = has_parts ? kFirstPart : text_.size();
     for (std::size_t begin = 0; begin < text_.size();) {
       std::size_t end = std::min(text_.size(), begin + size);
@@ -316,17 +316,17 @@ class Library::Reading {
                            static_cast<double>(std::max<std::int64_t>(1, now.tokens_total));
         report(static_cast<double>(begin) + share * static_cast<double>(part.size()));
       };
-      Embedding found =
+      PassageVectors found =
           all_.index.prepare(all_.embedder, part, progress,
                              pass_tokens(all_.embedder.model(), all_.limits.batch_tokens));
       const bool is_last = end == text_.size();
-      if (!is_last && found.rows < 2) {
+      if (!is_last && found.dense.rows < 2) {
         size *= 2;
         continue;
       }
       // The part may cut its last passage, which is the first one of the next part.
       if (!is_last) drop_last(found);
-      const std::size_t next = is_last ? end : begin + skip(part, 0, found.spans.back().end);
+      const std::size_t next = is_last ? end : begin + skip(part, 0, found.dense.spans.back().end);
       if (!is_last) show(part, found);
       append(whole, std::move(found));
       first_ += characters_of(part.substr(0, next - begin));
@@ -336,27 +336,36 @@ class Library::Reading {
     return whole;
   }
 
-  static void drop_last(Embedding& found) {
-    const std::size_t width = found.values.size() / static_cast<std::size_t>(found.rows);
-    found.values.resize(found.values.size() - width);
-    found.spans.pop_back();
-    --found.rows;
+  static void drop_last(PassageVectors& found) {
+    Embedding& dense = found.dense;
+    const std::size_t width = dense.values.size() / static_cast<std::size_t>(dense.rows);
+    dense.values.resize(dense.values.size() - width);
+    dense.spans.pop_back();
+    --dense.rows;
+    if (!found.sparse.empty()) found.sparse.pop_back();
+    if (!found.multi.empty()) found.multi.pop_back();
   }
 
-  void append(Embedding& whole, Embedding part) const {
-    whole.rows += part.rows;
-    whole.values.insert(whole.values.end(), part.values.begin(), part.values.end());
-    for (const CharacterSpan& span : part.spans) {
-      whole.spans.push_back({span.begin + first_, span.end + first_});
+  void append(PassageVectors& whole, PassageVectors part) const {
+    whole.dense.rows += part.dense.rows;
+    const auto move_to = [](auto& to, auto& from) {
+      to.insert(to.end(), std::make_move_iterator(from.begin()),
+                std::make_move_iterator(from.end()));
+    };
+    move_to(whole.dense.values, part.dense.values);
+    move_to(whole.sparse, part.sparse);
+    move_to(whole.multi, part.multi);
+    for (const CharacterSpan& span : part.dense.spans) {
+      whole.dense.spans.push_back({span.begin + first_, span.end + first_});
     }
   }
 
   /// From now on these passages are found.
-  void show(std::string_view part, const Embedding& passages) {
+  void show(std::string_view part, const PassageVectors& passages) {
     const std::lock_guard lock(all_.mutex);
     check_removed();
     all_.parts.put(fmt::format("{}/{}", id_, first_), part, passages);
-    all_.reading.at(id_).passages += passages.rows;
+    all_.reading.at(id_).passages += passages.dense.rows;
   }
 
   void report(double bytes) {
@@ -476,8 +485,8 @@ std::string Library::text(const std::string& id, CharacterSpan& span) const {
 
 LibraryHits Library::search(SearchQuery query, std::span<const std::string> ids) const {
   Contents& all = *contents_;
-  std::vector<float> vector;
-  if (query.mode != SearchMode::lexical) vector = all.index.vector_of(all.embedder, query);
+  QuestionVectors vector;
+  if (query.mode != SearchMode::lexical) vector = all.index.vectors_of(all.embedder, query);
   const std::lock_guard lock(all.mutex);
   LibraryHits found;
   SearchQuery in_parts = query;

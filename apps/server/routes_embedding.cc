@@ -101,51 +101,41 @@ std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
   }));
 }
 
-/// The largest log(1 + relu(logit)) of the tokens, for each entry of the vocabulary where it is not
-/// 0 (SPLADE).
-std::string sparse_json(const Model& model, const Tokenizer& tokenizer, const Input& text,
-                        TooLong too_long, ApiCall& call) {
-  const std::int64_t most = model.info().max_tokens;
-  std::optional<std::int64_t> cut;
-  if (too_long != TooLong::refuse) cut = most;
-  const Encoding tokens = encoded(tokenizer, text, cut);
-  const auto n = std::ssize(tokens.ids);
-  if (n > most) refuse(fmt::format("`inputs`: expected at most {} tokens, found {}", most, n));
-  count(call.lengths, n + tokens.truncated, tokens.truncated, 1);
-  const DocumentInput input{.ids = tokens.ids,
-                            .attention_mask = {},
-                            .token_type_ids = tokens.type_ids,
-                            .position_ids = {},
-                            .global_attention_mask = {}};
-  const std::vector<float> logits = model.masked_lm_logits(input);
-  const auto entries = static_cast<std::size_t>(model.info().vocabulary_size);
-  std::vector<float> largest(entries, 0);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    largest[i % entries] = std::max(largest[i % entries], logits[i]);
-  }
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < entries; ++i) {
-    if (largest[i] > 0) found.push_back(i);
-  }
-  return json_list(found, [&](std::string& json, std::size_t i) {
-    fmt::format_to(std::back_inserter(json), R"({{"index":{},"value":{}}})", i,
-                   std::log1p(largest[i]));
-  });
-}
-
 std::vector<ApiField> sparse_fields() {
-  return {{"inputs", inputs_schema(), true}, truncate_field(), model_field()};
+  return {{"inputs", inputs_schema(), true},
+          truncate_field(),
+          {"as_query", optional_schema("boolean")},
+          model_field()};
 }
 
 std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
-  const ServedModel& model = api.model_for(call, Ability::embed);
-  const auto texts = inputs_of(api, call, call.body, "inputs", model.tokenizer());
-  if (!api.options().is_sparse || !model.model()->info().has_masked_lm_head) {
+  const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
+  const auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
+  const bool is_asked = api.options().is_sparse && embedder.model().info().has_masked_lm_head;
+  if (!embedder.kinds().sparse && !is_asked) {
     refuse_head("Model is not an embedding model with SPLADE pooling");
   }
-  const TooLong too_long = too_long_of(api, call, call.body);
-  return json_response(json_list(texts, [&](std::string& json, const Input& text) {
-    json += sparse_json(*model.model(), model.tokenizer(), text, too_long, call);
+  std::vector<EmbedInput> inputs;
+  for (const Input& text : texts) inputs.push_back({.text = text.text, .ids = text.ids});
+  KindOptions options = {.kinds = {.sparse = true}};
+  options.text.too_long = too_long_of(api, call, call.body);
+  options.text.batch_tokens = batch_tokens_of(api, embedder.model());
+  const Json* query = member(call.body, "as_query");
+  if (query != nullptr && truth_of(call.body, "as_query").value_or(false)) {
+    options.role = TextRole::query;
+  }
+  std::vector<TextVectors> found;
+  try {
+    found = embedder.vectors(inputs, options);
+  } catch (const Error& error) {
+    throw failure_of(error, "inputs");
+  }
+  return json_response(json_list(found, [&](std::string& json, const TextVectors& one) {
+    count(call.lengths, one.sparse.tokens, one.sparse.truncated, 1);
+    json += json_list(one.sparse.weights, [](std::string& list, const TokenWeight& weight) {
+      fmt::format_to(std::back_inserter(list), R"({{"index":{},"value":{}}})", weight.token,
+                     weight.weight);
+    });
   }));
 }
 

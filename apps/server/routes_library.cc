@@ -143,6 +143,8 @@ SearchMode mode_of(const Json& body) {
   const std::string mode = text_of(body, "mode").value_or("hybrid");
   if (mode == "hybrid") return SearchMode::hybrid;
   if (mode == "dense") return SearchMode::dense;
+  if (mode == "sparse") return SearchMode::sparse;
+  if (mode == "multi") return SearchMode::multi;
   if (mode == "words" || mode == "lexical") return SearchMode::lexical;
   refuse("`mode`: expected hybrid, dense or words, found '" + mode + "'");
 }

@@ -26,6 +26,8 @@ struct FolderInfo {
   std::int64_t layers = 0;
   std::int64_t hidden_size = 0;
   std::int64_t heads = 0;
+  /// Heads of keys and values: fewer than heads where groups of these share them.
+  std::int64_t key_heads = 0;
   std::int64_t intermediate_size = 0;
   std::int64_t vocabulary_size = 0;
   std::int64_t max_tokens = 0;
@@ -57,6 +59,8 @@ struct FolderInfo {
   std::string head;
   std::vector<std::string> labels;
   std::string problem_type;
+  /// Kinds of vectors that the folder was made for, as "dense" or "sparse": see VectorKinds.
+  std::string vectors = "dense";
   /// Pooling by its name in sentence-transformers, such as "mean"; empty if the folder names none.
   std::string pooling;
   /// Whether its modules end with Normalize.

@@ -89,6 +89,71 @@ struct EmbedOutcome {
   std::vector<Remedy> remedies = {};
 };
 
+/// Kinds of vectors of a text: one of its own, weights of entries of the vocabulary (SPLADE), and
+/// one for each token (ColBERT).
+struct VectorKinds {
+  bool dense = false, sparse = false, multi = false;
+  bool operator==(const VectorKinds&) const = default;
+};
+/// Parses dense, sparse and multi between commas. Throws Error for anything else.
+VectorKinds vector_kinds(const std::string& names);
+std::string name_of(const VectorKinds& kinds);
+
+/// An entry of the vocabulary and what it weighs in a text.
+struct TokenWeight {
+  std::int32_t token = 0;
+  float weight = 0;
+};
+
+struct SparseEmbedding {
+  /// Ascending by token, none of them 0.
+  std::vector<TokenWeight> weights;
+  /// Tokens, and those that were cut: see Embedding.
+  std::int64_t tokens = 0, truncated = 0;
+};
+/// {"tokens", "truncated", "sparse": [{"index", "token", "value"}, …]}, the largest weight first.
+std::string to_json(const SparseEmbedding& embedding, const Tokenizer& tokenizer);
+
+/// Whether a text is looked for, or looks for others: a folder may read the two in other ways.
+enum class TextRole { document, query };
+
+struct KindOptions {
+  VectorKinds kinds = {};
+  TextRole role = TextRole::document;
+  /// At most so many weights of a sparse vector, the largest. Absent: as the folder says.
+  std::optional<std::int64_t> top_k = {};
+  /// Without prompt or name the prompt of the role is put before a text. `pooling`, `normalize` and
+  /// `truncate_dim` are for dense vectors.
+  EmbedOptions text = {};
+};
+
+/// Without `text` and `kinds`.
+OptionFields fields(KindOptions& options);
+
+/// The vectors of one text, of the kinds that were asked for.
+struct TextVectors {
+  Embedding dense;
+  SparseEmbedding sparse;
+  /// A row for each token that counts; the span of a token that the model added is empty.
+  Embedding multi;
+};
+struct VectorsOutcome {
+  std::string error = {};
+  TextVectors vectors = {};
+  std::vector<Remedy> remedies = {};
+};
+
+/// The vectors of passages: places and dense vectors, and one of each other kind for each passage.
+struct PassageVectors {
+  Embedding dense = {};
+  std::vector<SparseEmbedding> sparse = {};
+  std::vector<Embedding> multi = {};
+};
+
+/// The score of a text for a query (MaxSim): the largest product of each query vector with a vector
+/// of the text, summed. Both have vectors of one size.
+float max_sim(const Embedding& query, const Embedding& text);
+
 /// How an Embedding is written as JSON.
 struct EmbeddingForm {
   /// The text has a vector for each token or passage, not one of its own.
@@ -146,6 +211,23 @@ class Embedder {
                                        const EmbedOptions& options = {},
                                        const ProgressCallback& progress = {}) const;
 
+  /// The kinds that the folder was made for. A masked-LM head makes sparse vectors too, where they
+  /// are asked for.
+  VectorKinds kinds() const;
+  /// Elements of the vector of a token; 0 for a folder that makes none.
+  std::int64_t multi_size() const;
+  /// Whether the score of a query is the mean over its tokens, not the sum (meanmaxsim).
+  bool scores_mean() const;
+
+  /// Vectors of the chosen kinds out of one pass, for each text. Throws Error for a text that
+  /// cannot be read, for vectors that are not finite, and for kinds that the folder does not make.
+  std::vector<TextVectors> vectors(std::span<const EmbedInput> inputs, const KindOptions& options,
+                                   const ProgressCallback& progress = {}) const;
+  /// An outcome for each text. Throws Error for options that do not fit the model.
+  std::vector<VectorsOutcome> vectors_each(std::span<const EmbedInput> inputs,
+                                           const KindOptions& options,
+                                           const ProgressCallback& progress = {}) const;
+
   /// Passages of about `passage_tokens` tokens that end at sentence or word ends, and overlap by
   /// half when `overlapping_passages`.
   struct PassageOptions {
@@ -164,14 +246,21 @@ class Embedder {
   Embedding embed_passages(std::string_view text, const PassageOptions& passages,
                            const EmbedOptions& options = {},
                            const ProgressCallback& progress = {}) const;
+  /// Vectors of the chosen kinds of the passages of a document. Kinds other than dense are of
+  /// passages alone: throws Error for them in the context of the document.
+  PassageVectors passage_vectors(std::string_view text, const PassageOptions& passages,
+                                 const KindOptions& options,
+                                 const ProgressCallback& progress = {}) const;
   /// Embeds passages that are given by their characters, in the context of the document. Throws
   /// Error also for one without a token or longer than half of what the model takes.
   Embedding embed_spans(std::string_view text, std::span<const CharacterSpan> spans,
                         const EmbedOptions& options = {},
                         const ProgressCallback& progress = {}) const;
 
- private:
+  /// Implementation detail of the library.
   struct Modules;
+
+ private:
   Embedder(Model model, Tokenizer tokenizer, std::shared_ptr<const Modules> modules)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)), modules_(std::move(modules)) {}
   Pooling pooling_of(const EmbedOptions& options) const;
@@ -179,6 +268,16 @@ class Embedder {
   std::vector<EmbedOutcome> outcomes(std::span<const EmbedInput> inputs,
                                      const EmbedOptions& options, OnError on_error,
                                      const ProgressCallback& progress) const;
+  struct PassageTexts;
+  PassageTexts passage_texts(std::string_view text, const PassageOptions& passages,
+                             const EmbedOptions& options) const;
+  std::optional<std::int32_t> dropped_token() const;
+  std::int64_t length_of(const KindOptions& options) const;
+  std::vector<VectorsOutcome> one_pass(std::span<const EmbedInput> inputs,
+                                       const KindOptions& options,
+                                       const ProgressCallback& progress) const;
+  Embedding embed_texts(std::string_view text, std::span<const CharacterSpan> spans,
+                        const EmbedOptions& options, const ProgressCallback& progress) const;
   Embedding embed_passages_alone(std::string_view text, const PassageOptions& passages,
                                  const EmbedOptions& options,
                                  const ProgressCallback& progress) const;

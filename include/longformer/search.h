@@ -17,11 +17,17 @@ namespace longformer {
 
 class Reranker;  // reranking.h
 
+namespace tasks {
+class AskedQuestion;
+}
+
 // Search in whole documents by meaning and by words: passages with vectors in an index, best
 // matches for a question.
 
-/// Scores that rank passages: words (BM25), vectors (by the similarity of the index), or both.
-enum class SearchMode { hybrid, dense, lexical };
+/// Scores that rank passages: words (BM25), vectors of one kind (dense ones by the similarity of
+/// the index, sparse ones by their product, those of tokens by MaxSim), or words and all kinds of
+/// vectors that the index has.
+enum class SearchMode { hybrid, dense, lexical, sparse, multi };
 
 /// The languages that an index may have: of the stems of its words, or "none".
 std::vector<std::string> search_languages();
@@ -35,16 +41,19 @@ struct SearchHit {
   /// Similarity of the vectors of question and passage: a cosine is −1 … 1. Absent in a lexical
   /// search.
   std::optional<float> similarity;
-  /// BM25 of the question's words, 0 where none of them is in the passage; absent in a dense
-  /// search.
+  /// BM25 of the question's words, 0 where none of them is in the passage; absent in a search by
+  /// vectors alone.
   std::optional<float> words;
+  /// Product of sparse vectors, and MaxSim of vectors of tokens (by their bytes); absent in
+  /// searches without them.
+  std::optional<float> sparse = {}, multi = {};
   std::string text;
   /// Characters of `text` that are words of the question.
   std::vector<CharacterSpan> matched;
 };
 
-/// {"file", "begin", "end", "score", "similarity", "words", "text", "matched": [[begin, end], …]};
-/// "similarity" and "words" where the hit has them.
+/// {"file", "begin", "end", "score", "similarity", "words", "sparse", "multi", "text", "matched":
+/// [[begin, end], …]}; "similarity", "words", "sparse" and "multi" where the hit has them.
 std::string to_json(const SearchHit& hit);
 
 /// How passages become vectors; an index remembers it.
@@ -58,12 +67,18 @@ struct SearchOptions {
   /// language of the index, "english" for a new one. Another language than that of an index makes
   /// its words again, and changes nothing else.
   std::optional<std::string> language;
+  /// Kinds of vectors in the index. Absent: dense ones, or what the folder makes instead.
+  std::optional<VectorKinds> vectors;
 };
 
 OptionFields fields(SearchOptions& options);
 
 /// The options with what the folder says for those that are absent.
 SearchOptions completed(const SearchOptions& options, const Embedder& embedder);
+
+/// The options of a new index that is asked in this mode: with the vectors of the mode, unless the
+/// options name others.
+SearchOptions with_mode(SearchOptions options, SearchMode mode, const Embedder& embedder);
 
 /// Cost of a third stage: passages that a reranker read, their tokens with those of the question,
 /// and time.
@@ -100,6 +115,22 @@ struct SearchQuery {
 
 /// Without the question.
 OptionFields fields(SearchQuery& query);
+
+/// The vectors of a question that its mode needs.
+struct QuestionVectors {
+  std::vector<float> dense;
+  SparseEmbedding sparse;
+  Embedding multi;
+};
+
+/// Cost of a search by vectors of tokens.
+struct MultiVectorCost {
+  std::int64_t vectors = 0;
+  /// Memory that they take.
+  std::int64_t bytes = 0;
+  /// Time of a question of 32 tokens, by the speed of a small scan.
+  double seconds = 0;
+};
 
 /// A document with the score of its best passage, as SearchHit has it. With a reranker that is the
 /// logit of the passage for the first SearchQuery::rerank_depth documents, and the others stay in
@@ -184,10 +215,11 @@ class SearchIndex {
   /// The passages of a text with their vectors, as add() makes them. Several threads may call it,
   /// also while another one uses the index. `batch_tokens` as in EmbedOptions: with fewer, other
   /// calls of the model wait less.
-  Embedding prepare(const Embedder& embedder, std::string_view text,
-                    const ProgressCallback& progress = {},
-                    std::int64_t batch_tokens = EmbedOptions().batch_tokens) const;
-  /// Adds a document whose passages prepare() has made.
+  PassageVectors prepare(const Embedder& embedder, std::string_view text,
+                         const ProgressCallback& progress = {},
+                         std::int64_t batch_tokens = EmbedOptions().batch_tokens) const;
+  /// Adds a document whose passages prepare() has made, or one with dense vectors alone.
+  void put(const std::string& name, std::string_view text, const PassageVectors& passages);
   void put(const std::string& name, std::string_view text, const Embedding& passages);
   /// Removes the document of this name, or those below the folder of this name; gives how many.
   std::int64_t remove(const std::string& name);
@@ -219,6 +251,9 @@ class SearchIndex {
   const std::string& model() const;
   const std::string& dtype() const;
   std::int64_t vector_size() const;
+  /// The kinds of its vectors.
+  VectorKinds kinds() const;
+  MultiVectorCost multi_cost() const;
   /// Whether the program may take names for paths from the folder of the index file; those of older
   /// indexes are paths from where the program was called.
   bool names_are_from_its_folder() const;
@@ -229,17 +264,18 @@ class SearchIndex {
   std::vector<SearchHit> query(const Embedder& embedder, const SearchQuery& query) const;
   /// A lexical search, which needs no model.
   std::vector<SearchHit> query(const SearchQuery& query) const;
-  /// The vector of a question for the next query(). Several threads may call it, also while another
-  /// one uses the index.
-  std::vector<float> vector_of(const Embedder& embedder, const SearchQuery& query) const;
-  /// A search for a question whose vector vector_of() has made; a lexical search ignores it.
-  std::vector<SearchHit> query(const std::vector<float>& vector, const SearchQuery& query) const;
+  /// The vectors of a question for the next query(). Several threads may call it, also while
+  /// another one uses the index.
+  QuestionVectors vectors_of(const Embedder& embedder, const SearchQuery& query) const;
+  /// A search for a question whose vectors vectors_of() has made; a lexical search ignores them.
+  std::vector<SearchHit> query(const QuestionVectors& vectors, const SearchQuery& query) const;
   /// The best documents, best first, by the scores that query() gives their passages. Throws Error
   /// as query().
   std::vector<RankedDocument> rank(const Embedder& embedder, const SearchQuery& query) const;
 
  private:
   struct Contents;
+  tasks::AskedQuestion asked(const QuestionVectors& vectors, const SearchQuery& query) const;
   explicit SearchIndex(std::unique_ptr<Contents> contents);
 
   std::unique_ptr<Contents> contents_;
@@ -259,6 +295,8 @@ struct RetrievalEvaluation {
   /// Absent: what an index file has, else what the folder of the model says.
   std::optional<PassageContext> context = {};
   std::optional<std::string> passage_prompt = {};
+  /// Kinds of vectors in a new index. Absent: as SearchOptions has it, and that of the mode.
+  std::optional<VectorKinds> vectors = {};
   /// The language of words, as SearchOptions has it.
   std::optional<std::string> language = {};
   /// Absent: the prompt "query" of the folder.

@@ -148,12 +148,16 @@ class Tokenizer {
   /// unsupported kind. `added` are further special tokens; those that the folder does not have get
   /// the ids behind all others, in their order. With `lowercase` every text is lower-cased before
   /// anything else, as do_lower_case of sentence-transformers asks.
+  /// An entry of the vocabulary among `added` becomes a special token.
   static Tokenizer load(const std::string& folder, std::span<const std::string> added = {},
                         bool lowercase = false);
 
   /// The same tokenizer for a model whose table has `rows` rows. Its encode functions throw Error,
   /// naming the token, for a text with a token behind them.
   Tokenizer with_rows(std::int64_t rows) const;
+
+  /// The same tokenizer without the special tokens around texts.
+  Tokenizer without_template() const;
 
   /// Tokens of a text. Invalid UTF-8 is read as U+FFFD, one per maximal ill-formed part.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
@@ -188,6 +192,7 @@ class Tokenizer {
   std::shared_ptr<const Implementation> implementation_;
   /// Rows of the model's table; any number where it is not known.
   std::int64_t rows_ = std::int64_t{1} << 31;
+  bool has_template_ = true;
 };
 
 /// Byte position of every character of a UTF-8 text and, as last element, its size: turns character

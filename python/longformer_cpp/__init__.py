@@ -23,7 +23,7 @@ from typing import Any
 from . import _loading, _native  # the first loads the second
 from ._arrays import FloatArray, as_floats, as_integers, shape_of
 from ._checks import as_integer, as_path, as_text
-from ._embedding import Embedder, Passages
+from ._embedding import Embedder, Passages, SparseVector
 from ._evaluation import Evaluation, LabelMetrics, Scores, score
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
 from ._language_model import LanguageModel, LanguageModelScore
@@ -106,6 +106,7 @@ __all__ = [
     "Scores",
     "SearchHit",
     "SearchIndex",
+    "SparseVector",
     "Tagger",
     "TokenStatistics",
     "Tokenizer",

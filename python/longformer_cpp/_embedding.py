@@ -42,6 +42,27 @@ class Passages:
         return f"Passages({len(self)} of {self.tokens} tokens, vectors of {self.embeddings.shape[1]})"
 
 
+@dataclass(frozen=True)
+class SparseVector:
+    """Weights of entries of the vocabulary."""
+
+    #: Ids of the entries, ascending, int64 [n].
+    indices: Any
+    #: float32 [n].
+    values: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __repr__(self) -> str:
+        return f"SparseVector({len(self)} weights)"
+
+    def dot(self, other: SparseVector) -> float:
+        """The product of two vectors: how well a text answers a query."""
+        _, mine, theirs = np.intersect1d(self.indices, other.indices, return_indices=True)
+        return float(self.values[mine] @ other.values[theirs])
+
+
 def _progress(total: int) -> Callable[[int], None]:
     """A line on stderr that tells how many texts are done."""
 
@@ -214,6 +235,58 @@ class Embedder:
     def encode_document(self, sentences: str | Sequence[str], **options: Any) -> Any:
         """encode with the prompt "document" of the folder."""
         return self.encode(sentences, **{"prompt_name": "document", **options})
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of vectors that the folder was made for: dense, sparse, multi."""
+        return tuple(self._native.kinds.split(","))
+
+    @described("encode", "encode_sparse")
+    def encode_sparse(
+        self,
+        sentences: str | Sequence[str],
+        as_query: bool = False,
+        top_k: int | None = None,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        max_length: int | None = None,
+        truncate: bool = False,
+        split: bool = False,
+        global_attention: str | None = None,
+        batch_tokens: int = 16384,
+    ) -> Any:
+        """The weights of entries of the vocabulary, a SparseVector for each text, as SparseEncoder of
+        sentence-transformers has them: SPLADE, bge-m3's lexical weights, a table of weights for queries. Of another
+        folder with a masked-LM head they are those of SPLADE, max(log(1 + relu))."""
+        options = given(locals(), "sentences")
+        rows = self._native.embed_sparse(as_one_or_more(sentences, "sentences"), options)
+        found = [SparseVector(np.asarray(tokens, np.int64), weights) for tokens, weights in rows]
+        return found[0] if isinstance(sentences, str) else found
+
+    @described("encode", "encode_sparse")
+    def encode_multi(
+        self,
+        sentences: str | Sequence[str],
+        as_query: bool = False,
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        max_length: int | None = None,
+        truncate: bool = False,
+        split: bool = False,
+        global_attention: str | None = None,
+        batch_tokens: int = 16384,
+    ) -> Any:
+        """A vector for each token that counts, float32 [tokens, size] for each text, as MultiVectorEncoder of
+        sentence-transformers has them: ColBERT, PyLate, bge-m3's third head."""
+        rows = self._native.embed_multi(as_one_or_more(sentences, "sentences"), given(locals(), "sentences"))
+        found = [vectors for vectors, *_ in rows]
+        return found[0] if isinstance(sentences, str) else found
+
+    def max_sim(self, query: FloatArray, document: FloatArray) -> float:
+        """The score of a document for a query, both of encode_multi: the largest product of each vector of the query,
+        summed; or their mean where the folder says meanmaxsim."""
+        best = (query @ document.T).max(axis=1)
+        return float(best.mean() if self._native.scores_mean else best.sum())
 
     @described("encode", "encode_passages")
     def encode_passages(

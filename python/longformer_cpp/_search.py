@@ -31,6 +31,9 @@ class SearchHit:
     text: str
     #: (begin, end) in characters of `text` for what is a word of the question.
     matched: list[tuple[int, int]]
+    #: Product of sparse vectors, and MaxSim of the vectors of tokens; None in a search without them.
+    sparse: float | None = None
+    multi: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,8 @@ class SearchIndex:
     The model is a folder, a Model or an Embedder. Without a file the index is in memory. A file without a model can be
     listed, searched in by words, and documents can be removed. With writes=False a file is only read. similarity
     says how a new index compares vectors: cosine, dot, euclidean or manhattan; None: as the model's folder says.
+    vectors names the kinds of vectors of a new index, as "dense,sparse": dense, sparse, multi; None: dense, or what the
+    folder makes instead.
 
     Words are compared by their stems in a language, "english" unless another is given ("german", …, or "none"); a file
     keeps its language, and gets its words made again for another one.
@@ -95,6 +100,7 @@ class SearchIndex:
         threads: int = 0,
         language: str | None = None,
         similarity: str | None = None,
+        vectors: str | None = None,
     ):
         if model is not None and not isinstance(model, Embedder):
             model = Embedder(model, dtype, threads)
@@ -106,6 +112,7 @@ class SearchIndex:
             "passage_prompt": passage_prompt,
             "language": None if language is None else as_text(language, "language"),
             "similarity": similarity,
+            "vectors": vectors,
         }
         native = None if model is None else model._native
         self._native = _native.SearchIndex(self._file or "", native, bool(writes), options)
@@ -151,7 +158,7 @@ class SearchIndex:
         rerank: Any = None,
         rerank_depth: int = 50,
     ) -> _Hits:
-        """The best passages, which do not overlap, best first. mode is hybrid, dense or lexical; within names the
+        """The best passages, which do not overlap, best first. mode is hybrid, dense, lexical, sparse or multi; within names the
         documents or folders to search in; prompt stands before the question in place of the folder's prompt
         "query"; phrases: what stands in quotation marks must be in a passage; where no passage has it, its words are
         searched, and a RuntimeWarning says so. rerank is a Reranker, or its model: it scores the rerank_depth best

@@ -11,6 +11,7 @@
 #include "formats/json.h"
 #include "kernels/gemm.h"
 #include "longformer/checkpoint.h"
+#include "longformer/embedding.h"
 #include "longformer/text.h"
 #include "models/adapter.h"
 #include "models/config.h"
@@ -136,6 +137,12 @@ Index predicted_memory(const EncoderConfig& config, DType dtype, const std::stri
   }
   const Index n = config.max_tokens();
   const Index width = config.hidden_size;
+  // A table has no layers that need more than their own result.
+  if (config.table) {
+    const bool is_folded = config.table->has_mapping || config.table->has_weights;
+    return kProcessBytes + config.vocab_size * width * (is_folded ? 12 : file_size) +
+           n * width * (size + 4);
+  }
   const Index tables = (std::min(n, config.vocab_size) + n) * width * file_size;
   const Index activations = n * width * (5 * size + 4);
   const Index block = std::min(n, kernels::kRowBlock) *
@@ -149,6 +156,7 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   info.layers = config.layers;
   info.hidden_size = config.hidden_size;
   info.heads = config.heads;
+  info.key_heads = config.key_heads();
   info.intermediate_size = config.intermediate_size;
   info.vocabulary_size = config.vocab_size;
   info.max_tokens = config.max_tokens();
@@ -187,6 +195,8 @@ void describe_weights(const EncoderConfig& config, const std::optional<TensorUse
   info.weights_file = weights->file();
   info.weights_format = weights->format();
   info.ignored_buffers = weights->buffers();
+  // The rows of tokens in a table that some share.
+  if (config.table) std::erase(info.ignored_buffers, "mapping");
   info.has_pooler = weights->has_pooler();
   info.has_masked_lm_head = weights->has_masked_lm();
   info.head = engine::head_name(weights->task());
@@ -203,7 +213,11 @@ void describe_weights(const EncoderConfig& config, const std::optional<TensorUse
         fmt::format("{} more tensors are missing or of another shape", faults.size() - kMaxListed));
   }
   std::vector<std::string> unused;
-  for (const std::string& name : weights->unused()) unused.push_back(formats::quote(name));
+  for (const std::string& name : weights->unused()) {
+    const bool is_head =
+        config.architecture == tasks::kColbertArchitecture && name == "linear.weight";
+    if (!is_head) unused.push_back(formats::quote(name));
+  }
   if (!unused.empty()) {
     info.unsupported.push_back(fmt::format("tensors that are not used: {}", listed(unused)));
   }
@@ -237,6 +251,12 @@ void describe_sentence_modules(const std::string& folder, FolderInfo& info) {
   try {
     const tasks::SentenceModules modules = tasks::read_sentence_modules(folder);
     info.pooling = modules.pooling;
+    info.vectors = name_of(VectorKinds{.dense = modules.has_dense,
+                                       .sparse = modules.sparse.has_value(),
+                                       .multi = modules.multi.has_value()});
+    if (!modules.has_dense && modules.multi && !modules.multi->layers.empty()) {
+      info.embedding_size = modules.multi->layers.back().out_features;
+    }
     info.normalize = modules.normalizes();
     info.max_length = modules.max_length.value_or(0);
     info.default_prompt_name = modules.default_prompt_name;
@@ -279,8 +299,9 @@ void list_unsupported(const std::string& folder, FolderInfo& info) {
     info.unsupported.push_back(fmt::format("files that are not read: {}", listed(files)));
   }
   const std::string& name = info.architecture;
-  const bool known = !info.head.empty() || name.empty() || name.ends_with("Model") ||
-                     name.ends_with("ForMaskedLM") || name.ends_with("ForPreTraining");
+  const bool known = !info.head.empty() || name.empty() || name == tasks::kColbertArchitecture ||
+                     name.ends_with("Model") || name.ends_with("ForMaskedLM") ||
+                     name.ends_with("ForPreTraining");
   if (!known) {
     info.unsupported.push_back(fmt::format(
         "architecture {}: only its encoder is used, not its head", formats::quote(name)));
@@ -310,9 +331,7 @@ void list_unused_keys(const EncoderConfig& config, const std::string& folder,
 FolderInfo inspect(const std::string& whole, const std::string& adapter) {
   const std::string folder = text::encoder_folder(whole);
   const std::string tokenizer = tokenizer_folder(folder, adapter);
-  const EncoderConfig config =
-      models::read_config(adapter.empty() ? (fs::path(folder) / "config.json").string()
-                                          : models::config_file(whole, adapter));
+  const EncoderConfig config = models::read_folder_config(whole, adapter);
   FolderInfo info;
   describe_config(config, info);
   const std::optional<TensorUse> weights = read_weights(config, folder, adapter, info);

@@ -77,6 +77,13 @@ WeightFiles WeightFiles::open(const std::string& folder) {
   return weights;
 }
 
+WeightFiles WeightFiles::of_file(const std::string& path) {
+  WeightFiles weights;
+  weights.path_ = path;
+  weights.add(path, {});
+  return weights;
+}
+
 void WeightFiles::add(const std::string& path, const std::vector<std::string>& expected) {
   const std::shared_ptr<MappedFile> file = MappedFile::open(path);
   StoredTensors tensors;

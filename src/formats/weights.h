@@ -32,6 +32,9 @@ class WeightFiles {
   /// file, tensor, expected and found.
   static WeightFiles open(const std::string& folder);
 
+  /// Opens one file of any name: safetensors, or PyTorch. Throws Error.
+  static WeightFiles of_file(const std::string& path);
+
   const StoredTensors& tensors() const { return tensors_; }
   /// The file that was found, for messages.
   const std::string& path() const { return path_; }

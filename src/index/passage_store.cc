@@ -126,7 +126,7 @@ std::string text_hash(std::string_view text) { return fmt::format("{:016x}", fnv
 
 PassageStore::PassageStore(const std::string& file, Access access,
                            const std::optional<std::string>& language)
-    : database_(not_of_old_form(file), access) {
+    : database_(not_of_old_form(file), access), tokens_(database_) {
   if (access == Access::write) {
     // Two processes that make the same index do it one behind the other.
     Transaction transaction(database_);
@@ -306,8 +306,7 @@ std::vector<std::string> PassageStore::document_names(std::span<const Index> pas
 }
 
 void PassageStore::put(const std::string& name, std::string_view text,
-                       std::span<const NewPassage> passages, std::span<const float> vectors) const {
-  const std::size_t width = passages.empty() ? 0 : vectors.size() / passages.size();
+                       std::span<const NewPassage> passages, const NewVectors& vectors) const {
   Transaction transaction(database_);
   Statement former = database_.prepare("SELECT id FROM documents WHERE name = ?");
   if (former.bind(1, name).step()) remove_document(former.integer(0));
@@ -323,19 +322,36 @@ void PassageStore::put(const std::string& name, std::string_view text,
   Statement word = database_.prepare("INSERT INTO words (rowid, text) VALUES (?, ?)");
   Statement code = database_.prepare("INSERT INTO codes VALUES (?, ?, ?, ?)");
   Statement exact = database_.prepare("INSERT INTO vectors VALUES (?, ?)");
+  const std::size_t width = passages.empty() ? 0 : vectors.dense.size() / passages.size();
   std::vector<std::int8_t> bytes(width);
   for (std::size_t i = 0; i < passages.size(); ++i) {
     const NewPassage& one = passages[i];
     passage.bind(1, id).bind(2, one.begin).bind(3, one.end).bind(4, one.text).run();
     const Index row = database_.last_row();
     word.bind(1, row).bind(2, one.text).run();
-    const std::span<const float> vector = vectors.subspan(i * width, width);
+    if (!vectors.sparse.empty()) tokens_.put(row, vectors.sparse[i]);
+    if (!vectors.multi.empty()) tokens_.put(row, vectors.multi[i], vectors.multi_width);
+    if (width == 0) continue;
+    const std::span<const float> vector = vectors.dense.subspan(i * width, width);
     const float scale = kernels::quantize(vector, bytes);
     code.bind(1, row).bind(2, id).bind(3, double{scale}).bind(4, std::as_bytes(std::span(bytes)));
     code.run();
     exact.bind(1, row).bind(2, std::as_bytes(vector)).run();
   }
   transaction.commit();
+}
+
+void PassageStore::make_token_tables(bool sparse, bool multi) {
+  Transaction transaction(database_);
+  tokens_.make(sparse, multi);
+  transaction.commit();
+}
+
+std::vector<Index> PassageStore::passage_ids() const {
+  std::vector<Index> ids;
+  Statement rows = database_.prepare("SELECT id FROM passages ORDER BY id");
+  while (rows.step()) ids.push_back(rows.integer(0));
+  return ids;
 }
 
 Index PassageStore::remove(const std::string& name) const {
@@ -355,6 +371,7 @@ void PassageStore::remove_document(Index id) const {
       "DELETE FROM passages WHERE document = ?",
       "DELETE FROM documents WHERE id = ?",
   };
+  tokens_.remove_document(id);
   for (const char* sql : kStatements) {
     database_.prepare(sql).bind(1, id).run();
   }

@@ -16,6 +16,7 @@
 
 #include "core/dtype.h"
 #include "index/database.h"
+#include "index/token_store.h"
 #include "index/word_query.h"
 #include "index/word_tokenizer.h"
 #include "kernels/vector_scan.h"
@@ -40,6 +41,17 @@ struct DocumentRow {
 struct NewPassage {
   Index begin = 0, end = 0;
   std::string_view text;
+};
+
+/// The vectors of passages that go in, of the kinds that the index has.
+struct NewVectors {
+  /// [passages, width]
+  std::span<const float> dense = {};
+  /// One for each passage.
+  std::span<const SparseVector> sparse = {};
+  /// For each passage those of its tokens, [tokens, multi_width].
+  std::span<const std::span<const float>> multi = {};
+  Index multi_width = 0;
 };
 
 /// A passage as it is stored.
@@ -93,10 +105,15 @@ class PassageStore {
   std::vector<DocumentRow> list() const;
   /// Whether this very text is in the index under this name.
   bool contains(const std::string& name, std::string_view text) const;
-  /// Puts a document in, or in the place of one of this name. `vectors` is [passages, width], of
-  /// finite numbers.
+  /// Puts a document in, or in the place of one of this name. All numbers are finite.
   void put(const std::string& name, std::string_view text, std::span<const NewPassage> passages,
-           std::span<const float> vectors) const;
+           const NewVectors& vectors) const;
+  /// Sparse vectors and vectors of tokens.
+  const TokenStore& tokens() const { return tokens_; }
+  /// Makes the tables for them where they are not there.
+  void make_token_tables(bool sparse, bool multi);
+  /// The ids of all passages, ascending.
+  std::vector<Index> passage_ids() const;
   /// Removes what `find` finds; gives how many documents that were.
   Index remove(const std::string& name) const;
   /// The ids of the document of this name, or of the documents below the folder of this name; where
@@ -136,6 +153,7 @@ class PassageStore {
   void read_words(const std::optional<std::string>& language, bool writes);
 
   Database database_;
+  TokenStore tokens_;
   std::string language_;
   std::optional<std::string> former_language_;
   std::unique_ptr<text::WordSplitter> splitter_;

@@ -16,21 +16,30 @@ constexpr double kLeastDeviation = 1e-6;
 
 }  // namespace
 
-Fusion::Fusion(std::span<const float> cosines, double reach) {
-  words_factor_ = static_cast<float>(kWeightOfWords / std::max(reach, kLeastReach));
-  if (cosines.empty()) return;
-  const auto count = static_cast<double>(cosines.size());
+Fusion::Scale Fusion::scale_of(std::span<const float> scores) {
+  if (scores.empty()) return {};
+  const auto count = static_cast<double>(scores.size());
   double sum = 0, squares = 0;
-  for (const float cosine : cosines) sum += cosine;
+  for (const float score : scores) sum += score;
   const double mean = sum / count;
-  for (const float cosine : cosines) squares += (cosine - mean) * (cosine - mean);
+  for (const float score : scores) squares += (score - mean) * (score - mean);
   const double deviation = std::sqrt(squares / count);
-  mean_ = static_cast<float>(mean);
-  cosine_factor_ = deviation > kLeastDeviation ? static_cast<float>(1 / deviation) : 0.0f;
+  return {.mean = static_cast<float>(mean),
+          .factor = deviation > kLeastDeviation ? static_cast<float>(1 / deviation) : 0.0f};
 }
 
-float Fusion::operator()(float cosine, float words) const {
-  return (cosine - mean_) * cosine_factor_ + words * words_factor_;
+Fusion::Fusion(std::span<const std::span<const float>> kinds, double reach)
+    : words_factor_(static_cast<float>(kWeightOfWords / std::max(reach, kLeastReach))) {
+  for (const std::span<const float> scores : kinds) scales_.push_back(scale_of(scores));
+}
+
+float Fusion::operator()(std::span<const float> scores, float words) const {
+  float sum = 0;
+  for (std::size_t kind = 0; kind < scales_.size(); ++kind) {
+    sum += (scores[kind] - scales_[kind].mean) * scales_[kind].factor;
+  }
+  if (scales_.size() > 1) sum /= static_cast<float>(scales_.size());
+  return sum + words * words_factor_;
 }
 
 }  // namespace longformer::index

@@ -1,6 +1,7 @@
 #include "kernels/head_rows.h"
 
 #include <cstring>
+#include <vector>
 
 namespace longformer::kernels {
 namespace {
@@ -77,6 +78,39 @@ void put_sections(const Tensor& chosen, std::span<const Index> sections, Tensor&
   for (Index head = 0; head < x.dimension(0); ++head) {
     const Index first = sections[static_cast<std::size_t>(head)] * length;
     std::memcpy(row_of(x, head, first), row_of(chosen, head, 0), bytes);
+  }
+}
+
+void take_head(const Tensor& x, std::span<const Index> heads, Index i, Tensor& chosen) {
+  const std::size_t bytes =
+      static_cast<std::size_t>(x.dimension(1) * x.dimension(2)) * element_size(x.dtype());
+  std::memcpy(row_of(chosen, i, 0), row_of(x, heads[static_cast<std::size_t>(i)], 0), bytes);
+}
+
+namespace {
+
+template <typename T>
+void sum_heads(const Tensor& chosen, std::span<const Index> found, Index head, Tensor& x) {
+  const Index size = x.dimension(1) * x.dimension(2);
+  T* to = x.data<T>() + head * size;
+  for (Index c = 0; c < size; ++c) {
+    float sum = 0;
+    for (const Index i : found) sum += static_cast<float>(chosen.data<T>()[i * size + c]);
+    to[c] = T(sum);
+  }
+}
+
+}  // namespace
+
+void sum_taken_heads(const Tensor& chosen, std::span<const Index> heads, Index head, Tensor& x) {
+  std::vector<Index> found;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    if (heads[i] == head) found.push_back(static_cast<Index>(i));
+  }
+  if (x.dtype() == DType::bf16) {
+    sum_heads<BFloat16>(chosen, found, head, x);
+  } else {
+    sum_heads<float>(chosen, found, head, x);
   }
 }
 

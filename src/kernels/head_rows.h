@@ -36,4 +36,10 @@ void take_sections(const Tensor& x, std::span<const Index> sections, Tensor& cho
 /// Copies each head of chosen [H, m, d] to section sections[h] of x [H, S·m, d].
 void put_sections(const Tensor& chosen, std::span<const Index> sections, Tensor& x);
 
+/// Copies head heads[i] of x [G, n, d] to head i of chosen [heads, n, d], which is one of those.
+void take_head(const Tensor& x, std::span<const Index> heads, Index i, Tensor& chosen);
+/// Sums the heads i of chosen with heads[i] = head to a head of x, in the order of i and in fp32;
+/// zeros where there is none.
+void sum_taken_heads(const Tensor& chosen, std::span<const Index> heads, Index head, Tensor& x);
+
 }  // namespace longformer::kernels

@@ -16,6 +16,13 @@ namespace longformer::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// Gains of the columns from c on, of rows in either direction.
+template <typename Rows>
+auto gain_at(const Rows& r, Index c) {
+  const Float d;
+  return hn::Add(hn::LoadU(d, r.gamma + c), hn::Set(d, r.gamma_offset));
+}
+
 template <typename T>
 void normalise_row(const LayerNormRows& r, float* x, const T* residual, T* out) {
   const Float d;
@@ -53,11 +60,11 @@ void normalise_row(const LayerNormRows& r, float* x, const T* residual, T* out) 
   for (Index c = 0; c < whole; c += lanes) {
     const auto normal = hn::Mul(hn::Sub(hn::LoadU(d, x + c), means), scales);
     const auto shift = r.beta != nullptr ? hn::LoadU(d, r.beta + c) : hn::Zero(d);
-    StoreFloats(hn::MulAdd(normal, hn::LoadU(d, r.gamma + c), shift), out + c);
+    StoreFloats(hn::MulAdd(normal, gain_at(r, c), shift), out + c);
   }
   for (Index c = whole; c < columns; ++c) {
     const float shift = r.beta != nullptr ? r.beta[c] : 0;
-    out[c] = T((x[c] - mean) * scale * r.gamma[c] + shift);
+    out[c] = T((x[c] - mean) * scale * (r.gamma[c] + r.gamma_offset) + shift);
   }
 }
 
@@ -122,7 +129,7 @@ void normalise_row_backward(const LayerNormGradientRows& r, const float* x, T* g
   float sum = 0, product = 0;
   for (Index c = 0; c < whole; c += lanes) {
     const auto g = LoadFloats(gradient + c);
-    const auto a = hn::Mul(g, hn::LoadU(d, r.gamma + c));
+    const auto a = hn::Mul(g, gain_at(r, c));
     const auto n = normal(c);
     sums = hn::Add(sums, a);
     products = hn::MulAdd(a, n, products);
@@ -136,21 +143,22 @@ void normalise_row_backward(const LayerNormGradientRows& r, const float* x, T* g
   for (Index c = whole; c < r.columns; ++c) {
     const auto g = static_cast<float>(gradient[c]);
     const float n = (x[c] - m.mean) * m.scale;
-    sum += g * r.gamma[c];
-    product += g * r.gamma[c] * n;
+    const float a = g * (r.gamma[c] + r.gamma_offset);
+    sum += a;
+    product += a * n;
     if (r.gamma_gradient != nullptr) r.gamma_gradient[c] += g * n;
     if (r.beta_gradient != nullptr) r.beta_gradient[c] += g;
   }
   const float mean = r.centres ? (sum + hn::GetLane(hn::SumOfLanes(d, sums))) / count : 0;
   const float along = (product + hn::GetLane(hn::SumOfLanes(d, products))) / count;
   for (Index c = 0; c < whole; c += lanes) {
-    const auto a = hn::Mul(LoadFloats(gradient + c), hn::LoadU(d, r.gamma + c));
+    const auto a = hn::Mul(LoadFloats(gradient + c), gain_at(r, c));
     const auto across = hn::NegMulAdd(normal(c), hn::Set(d, along), hn::Sub(a, hn::Set(d, mean)));
     StoreFloats(hn::Mul(across, hn::Set(d, m.scale)), gradient + c);
   }
   for (Index c = whole; c < r.columns; ++c) {
     const float n = (x[c] - m.mean) * m.scale;
-    const float a = static_cast<float>(gradient[c]) * r.gamma[c];
+    const float a = static_cast<float>(gradient[c]) * (r.gamma[c] + r.gamma_offset);
     gradient[c] = T((a - mean - n * along) * m.scale);
   }
 }

@@ -13,6 +13,8 @@ struct LayerNormRows {
   /// Same dtype as out; null adds nothing.
   const void* residual = nullptr;
   const float* gamma = nullptr;
+  /// Is added to gamma.
+  float gamma_offset = 0;
   /// Null adds nothing.
   const float* beta = nullptr;
   float epsilon = 0;
@@ -30,6 +32,7 @@ struct LayerNormGradientRows {
   /// fp32, as add_layer_norm has left it.
   const float* x = nullptr;
   const float* gamma = nullptr;
+  float gamma_offset = 0;
   float epsilon = 0;
   Index rows = 0;
   Index columns = 0;

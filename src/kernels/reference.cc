@@ -5,6 +5,9 @@
 #include <limits>
 #include <span>
 
+#include "kernels/attention/distance_bias.h"
+#include "kernels/attention/distance_keys.h"
+
 namespace longformer::kernels {
 namespace {
 
@@ -73,20 +76,29 @@ const AttentionDocument& document_of(const AttentionSpec& spec, Index query) {
   return *std::find_if(spec.rows->documents.begin(), spec.rows->documents.end(), holds);
 }
 
-/// Relative positions, widened to Real; empty without.
+/// Terms of positions, widened to Real; empty without.
 template <typename Real>
-struct RelativeInputs {
-  std::vector<Real> content_bias, position_bias, keys;
+struct PositionInputs {
+  std::vector<Real> content_bias, position_bias, keys, biases;
+  std::vector<Real> distance_keys, distance_queries;
+  const DistanceKeys* distances;
 
-  explicit RelativeInputs(const RelativePositions* relative) {
-    if (relative == nullptr) return;
-    content_bias = values_of<Real>(relative->content_bias);
-    position_bias = values_of<Real>(relative->position_bias);
-    keys = values_of<Real>(relative->keys);
+  explicit PositionInputs(const PositionTerms& terms) : distances(terms.distance_keys) {
+    if (distances != nullptr && distances->keys != nullptr) {
+      distance_keys = values_of<Real>(*distances->keys);
+    }
+    if (distances != nullptr && distances->queries != nullptr) {
+      distance_queries = values_of<Real>(*distances->queries);
+    }
+    if (terms.distance_bias != nullptr) biases = values_of<Real>(*terms.distance_bias);
+    if (terms.relative == nullptr) return;
+    content_bias = values_of<Real>(terms.relative->content_bias);
+    position_bias = values_of<Real>(terms.relative->position_bias);
+    keys = values_of<Real>(terms.relative->keys);
   }
 };
 
-/// One head of the inputs; rows of d numbers. The last three are null without relative positions.
+/// One head of the inputs; rows of d numbers. Terms of positions are null where there are none.
 template <typename Real>
 struct HeadInputs {
   const Real* query;
@@ -95,18 +107,31 @@ struct HeadInputs {
   const Real* content_bias = nullptr;
   const Real* position_bias = nullptr;
   const Real* relative_keys = nullptr;
+  /// The bias of distance 0.
+  const Real* biases = nullptr;
+  Index bias_reach = 0;
+  const DistanceKeys* distances = nullptr;
+  const Real* distance_keys = nullptr;
+  const Real* distance_queries = nullptr;
 };
 
 template <typename Real>
-HeadInputs<Real> with_positions(HeadInputs<Real> in, const RelativeInputs<Real>& relative,
-                                Index head, Index heads) {
-  if (relative.keys.empty()) return in;
+HeadInputs<Real> with_positions(HeadInputs<Real> in, const PositionInputs<Real>& terms, Index head,
+                                Index heads) {
   const auto of_head = [&](const std::vector<Real>& values) {
     return values.data() + head * static_cast<Index>(values.size()) / heads;
   };
-  in.content_bias = of_head(relative.content_bias);
-  in.position_bias = of_head(relative.position_bias);
-  in.relative_keys = of_head(relative.keys);
+  if (!terms.biases.empty()) {
+    in.bias_reach = static_cast<Index>(terms.biases.size()) / heads / 2;
+    in.biases = of_head(terms.biases) + in.bias_reach;
+  }
+  in.distances = terms.distances;
+  if (!terms.distance_keys.empty()) in.distance_keys = of_head(terms.distance_keys);
+  if (!terms.distance_queries.empty()) in.distance_queries = of_head(terms.distance_queries);
+  if (terms.keys.empty()) return in;
+  in.content_bias = of_head(terms.content_bias);
+  in.position_bias = of_head(terms.position_bias);
+  in.relative_keys = of_head(terms.keys);
   return in;
 }
 
@@ -115,6 +140,23 @@ Index steps_between(const AttentionSpec& spec, const AttentionDocument& document
                     Index query, Index key) {
   const Index query_position = query - document.query_begin + document.query_offset;
   return (query_position - (key - document.key_begin)) / spec.heads[head].dilation;
+}
+
+/// The distance from query to key, or the farthest that has a bias.
+template <typename Real>
+Index bias_distance(const AttentionDocument& document, const HeadInputs<Real>& in, Index query,
+                    Index key) {
+  const Index query_position = query - document.query_begin + document.query_offset;
+  return std::clamp(key - document.key_begin - query_position, -in.bias_reach, in.bias_reach);
+}
+
+/// Row of the distance from key to query; 0 without such rows.
+template <typename Real>
+Index distance_row(const AttentionDocument& document, const HeadInputs<Real>& in, Index query,
+                   Index key) {
+  if (in.distances == nullptr) return 0;
+  const Index query_position = query - document.query_begin + document.query_offset;
+  return row_at(*in.distances, query_position - (key - document.key_begin));
 }
 
 /// The keys that a query sees, in order.
@@ -135,7 +177,11 @@ std::vector<Score<Real>> scores_of(const AttentionSpec& spec, const HeadInputs<R
       const Real* r = in.relative_keys + steps_between(spec, document, head, query, key) * d;
       score.value += dot(in.content_bias, k, d) + dot(q, r, d) + dot(in.position_bias, r, d);
     }
+    const Index row = distance_row(document, in, query, key);
+    if (in.distance_keys != nullptr) score.value += dot(q, in.distance_keys + row * d, d);
+    if (in.distance_queries != nullptr) score.value += dot(k, in.distance_queries + row * d, d);
     score.value *= scale;
+    if (in.biases != nullptr) score.value += in.biases[bias_distance(document, in, query, key)];
     if (spec.dropout.active()) {
       const bool dropped = mask.bits(static_cast<std::uint32_t>(key)) < spec.dropout.threshold();
       score.kept = dropped ? Real{0} : 1 / (1 - static_cast<Real>(spec.dropout.rate));
@@ -161,6 +207,9 @@ struct HeadGradients {
   Real* content_bias = nullptr;
   Real* position_bias = nullptr;
   Real* relative_keys = nullptr;
+  Real* biases = nullptr;
+  Real* distance_keys = nullptr;
+  Real* distance_queries = nullptr;
 };
 
 /// Adds what one query contributes: with p the probabilities, m what is kept of them and g the
@@ -185,6 +234,18 @@ void send_back(const AttentionSpec& spec, const HeadInputs<Real>& in, Index head
       to.value[key * d + c] += probability * kept * gradient[c];
       to.query[query * d + c] += weight * k[c];
       to.key[key * d + c] += weight * q[c];
+    }
+    if (in.biases != nullptr) {
+      to.biases[bias_distance(document_of(spec, query), in, query, key)] += probability * change;
+    }
+    const Index row = distance_row(document_of(spec, query), in, query, key) * d;
+    for (Index c = 0; in.distance_keys != nullptr && c < d; ++c) {
+      to.query[query * d + c] += weight * in.distance_keys[row + c];
+      to.distance_keys[row + c] += weight * q[c];
+    }
+    for (Index c = 0; in.distance_queries != nullptr && c < d; ++c) {
+      to.key[key * d + c] += weight * in.distance_queries[row + c];
+      to.distance_queries[row + c] += weight * k[c];
     }
     if (in.relative_keys == nullptr) continue;
     const Index t = steps_between(spec, document_of(spec, query), head, query, key);
@@ -252,7 +313,7 @@ bool sees(const AttentionSpec& spec, const AttentionDocument& document, Index he
 template <typename Real>
 ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Tensor& query,
                                              const Tensor& key, const Tensor& value,
-                                             const RelativePositions* relative) {
+                                             const PositionTerms& terms) {
   const Index heads = static_cast<Index>(spec.heads.size());
   const Index d = spec.head_size;
   const Index nq = spec.rows->query_count();
@@ -260,7 +321,7 @@ ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Te
   const std::vector<Real> q = values_of<Real>(query);
   const std::vector<Real> k = values_of<Real>(key);
   const std::vector<Real> v = values_of<Real>(value);
-  const RelativeInputs<Real> positions(relative);
+  const PositionInputs<Real> positions(terms);
   ReferenceAttention<Real> result;
   result.out.resize(static_cast<std::size_t>(nq * heads * d));
   result.logsumexp.resize(static_cast<std::size_t>(heads * nq));
@@ -281,7 +342,7 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
                                                       const Tensor& query, const Tensor& key,
                                                       const Tensor& value,
                                                       const Tensor& out_gradient,
-                                                      const RelativePositions* relative) {
+                                                      const PositionTerms& terms) {
   const Index heads = static_cast<Index>(spec.heads.size());
   const Index d = spec.head_size;
   const Index nq = spec.rows->query_count();
@@ -290,7 +351,7 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
   const std::vector<Real> k = values_of<Real>(key);
   const std::vector<Real> v = values_of<Real>(value);
   const std::vector<Real> gradient = values_of<Real>(out_gradient);
-  const RelativeInputs<Real> positions(relative);
+  const PositionInputs<Real> positions(terms);
   ReferenceGradients<Real> result;
   result.query.resize(q.size());
   result.key.resize(k.size());
@@ -298,6 +359,9 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
   result.content_bias.resize(positions.content_bias.size());
   result.position_bias.resize(positions.position_bias.size());
   result.relative_keys.resize(positions.keys.size());
+  result.distance_bias.resize(positions.biases.size());
+  result.distance_keys.resize(positions.distance_keys.size());
+  result.distance_queries.resize(positions.distance_queries.size());
   const Index steps = static_cast<Index>(positions.keys.size()) / (heads * d);
   for (Index head = 0; head < heads; ++head) {
     const auto in = with_positions<Real>(
@@ -306,7 +370,15 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
     HeadGradients<Real> to = {result.query.data() + head * nq * d,
                               result.key.data() + head * nk * d,
                               result.value.data() + head * nk * d};
-    if (relative != nullptr) {
+    if (in.biases != nullptr) {
+      to.biases = result.distance_bias.data() + head * (2 * in.bias_reach + 1) + in.bias_reach;
+    }
+    const auto rows_of = [&](std::vector<Real>& rows) {
+      return rows.data() + head * static_cast<Index>(rows.size()) / heads;
+    };
+    to.distance_keys = rows_of(result.distance_keys);
+    to.distance_queries = rows_of(result.distance_queries);
+    if (terms.relative != nullptr) {
       to.content_bias = result.content_bias.data() + head * d;
       to.position_bias = result.position_bias.data() + head * d;
       to.relative_keys = result.relative_keys.data() + head * steps * d;
@@ -336,7 +408,8 @@ std::vector<Real> reference_attention_row(const AttentionSpec& spec, const Tenso
 
 template <typename Real>
 std::vector<Real> reference_attention_probabilities(const AttentionSpec& spec, const Tensor& query,
-                                                    const Tensor& key, DocumentHead which) {
+                                                    const Tensor& key, DocumentHead which,
+                                                    const Tensor* distance_bias) {
   const auto& document = spec.rows->documents[static_cast<std::size_t>(which.document)];
   const HeadPattern& pattern = spec.heads[static_cast<std::size_t>(which.head)];
   const ProbabilityLayout layout = probability_layout(spec, which);
@@ -344,6 +417,7 @@ std::vector<Real> reference_attention_probabilities(const AttentionSpec& spec, c
   const std::vector<Real> q = values_of<Real>(query.slice_rows(which.head, 1));
   const std::vector<Real> k = values_of<Real>(key.slice_rows(which.head, 1));
   const Real scale = 1 / std::sqrt(static_cast<Real>(d));
+  const HeadBiases biases(distance_bias, which.head);
   std::vector<Real> out(static_cast<std::size_t>(layout.rows * layout.columns));
   for (Index i = 0; i < layout.rows; ++i) {
     Real denominator = 0;
@@ -358,7 +432,8 @@ std::vector<Real> reference_attention_probabilities(const AttentionSpec& spec, c
       const Index column = layout.dense ? j : (global ? globals_before : offset);
       globals_before += global ? 1 : 0;
       if (!sees(spec, document, which.head, row, key_row)) continue;
-      const Real weight = std::exp(scale * dot(&q[row * d], &k[key_row * d], d));
+      const Real score = scale * dot(&q[row * d], &k[key_row * d], d);
+      const Real weight = std::exp(score + static_cast<Real>(biases.at(distance)));
       out[i * layout.columns + column] = weight;
       denominator += weight;
     }
@@ -401,20 +476,21 @@ std::vector<Real> reference_longformer_attention(const ReferenceLongformerAttent
 
 template ReferenceAttention<float> reference_attention(const AttentionSpec&, const Tensor&,
                                                        const Tensor&, const Tensor&,
-                                                       const RelativePositions*);
+                                                       const PositionTerms&);
 template ReferenceAttention<double> reference_attention(const AttentionSpec&, const Tensor&,
                                                         const Tensor&, const Tensor&,
-                                                        const RelativePositions*);
+                                                        const PositionTerms&);
 template ReferenceGradients<double> reference_attention_backward(const AttentionSpec&,
                                                                  const Tensor&, const Tensor&,
                                                                  const Tensor&, const Tensor&,
-                                                                 const RelativePositions*);
+                                                                 const PositionTerms&);
 template std::vector<float> reference_attention_row(const AttentionSpec&, const Tensor&,
                                                     const Tensor&, const Tensor&, Index, Index);
 template std::vector<double> reference_attention_row(const AttentionSpec&, const Tensor&,
                                                      const Tensor&, const Tensor&, Index, Index);
 template std::vector<double> reference_attention_probabilities(const AttentionSpec&, const Tensor&,
-                                                               const Tensor&, DocumentHead);
+                                                               const Tensor&, DocumentHead,
+                                                               const Tensor*);
 template std::vector<float> reference_longformer_attention(const ReferenceLongformerAttention&);
 template std::vector<double> reference_longformer_attention(const ReferenceLongformerAttention&);
 

@@ -21,17 +21,30 @@ struct ReferenceAttention {
   std::vector<Real> logsumexp;
 };
 
+/// Terms of scores beside products of queries and keys, as in AttentionArguments.
+struct PositionTerms {
+  const RelativePositions* relative = nullptr;
+  /// Any floating dtype.
+  const Tensor* distance_bias = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
+
+  PositionTerms(const RelativePositions* given = nullptr) : relative(given) {}
+  PositionTerms(const Tensor* biases) : distance_bias(biases) {}
+  PositionTerms(const DistanceKeys* distances) : distance_keys(distances) {}
+};
+
 /// Inputs [H, n, d] of any floating dtype; all arithmetic is in Real (float or double).
 template <typename Real>
 ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Tensor& query,
                                              const Tensor& key, const Tensor& value,
-                                             const RelativePositions* relative = nullptr);
+                                             const PositionTerms& terms = {});
 
-/// Gradients in the shapes of the inputs; the last three are empty without relative positions.
+/// Gradients in the shapes of the inputs; those of terms that are not there are empty.
 template <typename Real>
 struct ReferenceGradients {
   std::vector<Real> query, key, value;
   std::vector<Real> content_bias, position_bias, relative_keys;
+  std::vector<Real> distance_bias, distance_keys, distance_queries;
 };
 
 /// out_gradient is [nq, H·d].
@@ -40,7 +53,7 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
                                                       const Tensor& query, const Tensor& key,
                                                       const Tensor& value,
                                                       const Tensor& out_gradient,
-                                                      const RelativePositions* relative = nullptr);
+                                                      const PositionTerms& terms = {});
 
 /// One row of it, [d], for inputs that are too long for all of them.
 template <typename Real>
@@ -52,7 +65,8 @@ std::vector<Real> reference_attention_row(const AttentionSpec& spec, const Tenso
 /// [rows, columns].
 template <typename Real>
 std::vector<Real> reference_attention_probabilities(const AttentionSpec& spec, const Tensor& query,
-                                                    const Tensor& key, DocumentHead which);
+                                                    const Tensor& key, DocumentHead which,
+                                                    const Tensor* distance_bias = nullptr);
 
 /// A Linear layer as the checkpoint stores it: weight [out, in], bias [out].
 struct ReferenceLinear {

@@ -39,13 +39,24 @@ void RotateRow(const float* cosines, float sign, Index half, const T* x, T* y) {
 }
 
 template <typename T>
+void RotateNeighbours(const float* cosines, float sign, Index half, const T* x, T* y) {
+  for (Index t = 0; t < half; ++t) {
+    const auto a = static_cast<float>(x[2 * t]), b = static_cast<float>(x[2 * t + 1]);
+    const float sine = cosines[half + t] * sign;
+    y[2 * t] = T(a * cosines[t] - b * sine);
+    y[2 * t + 1] = T(b * cosines[t] + a * sine);
+  }
+}
+
+template <typename T>
 void RotateRowsTyped(const RotatedRows& r, const T* x, T* y) {
   const Index width = r.table.columns();
   const float* table = r.table.data<float>();
   const float sign = r.turn == Turn::forward ? 1.0f : -1.0f;
   for (Index i = r.first; i < r.first + r.rows; ++i) {
     const float* cosines = table + r.places[static_cast<std::size_t>(i)] * width;
-    RotateRow(cosines, sign, width / 2, x + i * width, y + i * width);
+    const auto rotate = r.pairs_neighbours ? RotateNeighbours<T> : RotateRow<T>;
+    rotate(cosines, sign, width / 2, x + i * width, y + i * width);
   }
 }
 

@@ -13,7 +13,7 @@ namespace longformer::kernels {
 void fill_rotations(std::span<const float> frequencies, float scale, Index first, Index rows,
                     Tensor& table);
 
-/// Direction in which the pairs (t, t + d/2) of a row turn.
+/// Direction in which the pairs of a row turn.
 enum class Turn { forward, back };
 
 /// The rows first … first + rows − 1 of one head: y of x, [n, d] fp32 or bf16, by the rows
@@ -24,6 +24,8 @@ struct RotatedRows {
   Index first = 0;
   Index rows = 0;
   Turn turn = Turn::forward;
+  /// Pairs are (2t, 2t + 1), not (t, t + d/2).
+  bool pairs_neighbours = false;
 };
 void rotate_rows(const RotatedRows& rotated, const void* x, void* y, DType dtype);
 

@@ -140,6 +140,18 @@ void select_rows_backward(const Tensor& gradient, std::span<const Index> rows, T
   }
 }
 
+Tensor gathered_rows(const Tensor& table, std::span<const Index> rows, const Tensor& factors) {
+  Tensor gathered({static_cast<Index>(rows.size()), table.columns()}, DType::f32);
+  select_rows(table, rows, gathered);
+  if (factors.empty()) return gathered;
+  const auto* factor = factors.data<float>();
+  auto* row = gathered.data<float>();
+  for (std::size_t i = 0; i < rows.size(); ++i, row += table.columns()) {
+    std::for_each(row, row + table.columns(), [by = factor[i]](float& value) { value *= by; });
+  }
+  return gathered;
+}
+
 void sum_rows(const Tensor& x, std::span<const RowRange> ranges, Tensor& sums, int threads) {
   fold_rows(x, ranges, 0.0f, sums, threads, [](float sum, float value) { return sum + value; });
 }

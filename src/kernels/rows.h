@@ -78,6 +78,9 @@ struct RowTiling {
 /// the others are zero. Needs P > source_reserved.
 Tensor tile_rows(const Tensor& table, const RowTiling& tiling);
 
+/// Row rows[i] of a table [R, D] fp32, times factors[i] where there are any, [rows, D].
+Tensor gathered_rows(const Tensor& table, std::span<const Index> rows, const Tensor& factors);
+
 /// Every number times the factor, rounded to the dtype of the table.
 Tensor scaled(const Tensor& table, float factor);
 

@@ -49,10 +49,10 @@ void for_spans(const SpanTable& spans, const Band& band, const Body& body) {
   }
 }
 
-const float* row_of(const Tensor& matrix, Index row) {
+const float* row_from(const Tensor& matrix, Index row) {
   return matrix.data<float>() + row * matrix.columns();
 }
-float* row_of(Tensor& matrix, Index row) { return matrix.data<float>() + row * matrix.columns(); }
+float* row_from(Tensor& matrix, Index row) { return matrix.data<float>() + row * matrix.columns(); }
 
 /// Scores [rows, end] of the spans from `begin` up to `end` with all before `end`.
 void link_scores(const SpanLinks& links, Index begin, Index end, float* scores) {
@@ -61,9 +61,9 @@ void link_scores(const SpanLinks& links, Index begin, Index end, float* scores) 
                      .k = links.start_key.columns(),
                      .transpose_b = true,
                      .alpha = links.scale};
-  gemm(shape, row_of(links.start_query, begin), links.start_key.data<float>(), scores);
+  gemm(shape, row_from(links.start_query, begin), links.start_key.data<float>(), scores);
   shape.beta = 1;
-  gemm(shape, row_of(links.end_query, begin), links.end_key.data<float>(), scores);
+  gemm(shape, row_from(links.end_query, begin), links.end_key.data<float>(), scores);
 }
 
 /// Adds the scores of the mentions themselves to those of span u with the spans before it.
@@ -129,9 +129,9 @@ void send_links(const SpanLinks& links, Index begin, Index end, const float* gra
   const auto send = [&](const Tensor& query, const Tensor& key, Tensor& to_query, Tensor& to_key) {
     const Index width = key.columns();
     gemm({.m = rows, .n = width, .k = end, .alpha = links.scale}, gradient, key.data<float>(),
-         row_of(to_query, begin));
+         row_from(to_query, begin));
     gemm({.m = end, .n = width, .k = rows, .transpose_a = true, .alpha = links.scale, .beta = 1},
-         gradient, row_of(query, begin), to_key.data<float>());
+         gradient, row_from(query, begin), to_key.data<float>());
   };
   send(links.start_query, links.start_key, to.start_query, to.start_key);
   send(links.end_query, links.end_key, to.end_query, to.end_key);
@@ -161,7 +161,7 @@ void span_scores(const SpanTable& spans, const SpanFactors& factors, Tensor& sco
           .k = factors.key.columns(),
           .transpose_b = true,
           .alpha = factors.scale},
-         row_of(factors.query, band.begin), row_of(factors.key, band.begin), products.data());
+         row_from(factors.query, band.begin), row_from(factors.key, band.begin), products.data());
     for_spans(spans, band, [&](Index row, Index key, Index number_of_span) {
       to[number_of_span] =
           starts[band.begin + row] + ends[band.begin + key] + products[at(row * band.keys() + key)];
@@ -186,14 +186,14 @@ void span_scores_backward(const SpanTable& spans, const SpanFactors& factors,
       products[at(row * band.keys() + key)] = value;
     });
     gemm({.m = band.rows(), .n = width, .k = band.keys(), .alpha = factors.scale}, products.data(),
-         row_of(factors.key, band.begin), row_of(to.query, band.begin));
+         row_from(factors.key, band.begin), row_from(to.query, band.begin));
     gemm({.m = band.keys(),
           .n = width,
           .k = band.rows(),
           .transpose_a = true,
           .alpha = factors.scale,
           .beta = 1},
-         products.data(), row_of(factors.query, band.begin), row_of(to.key, band.begin));
+         products.data(), row_from(factors.query, band.begin), row_from(to.key, band.begin));
   };
   // The keys of a band reach into the next one alone, so every other band may run at a time.
   const Index bands = bands_of(spans);

@@ -13,6 +13,7 @@
 #include "formats/safetensors.h"
 #include "formats/torch_file.h"
 #include "formats/unused_keys.h"
+#include "models/static_table.h"
 #include "models/weights.h"
 #include "text/encoder_folder.h"
 
@@ -304,6 +305,11 @@ Json adapter_json(const AdapterConfig& config, const std::string& base,
 
 std::string config_file(const std::string& folder, const std::string& adapter) {
   const std::string usual = text::encoder_folder(folder) + "/config.json";
+  require(
+      fs::exists(usual) || !is_static_table(folder),
+      "{}: expected a model with layers, found a table of tokens (StaticEmbedding), which makes "
+      "vectors (embed, search, serve) and is neither trained nor converted here",
+      folder);
   if (adapter.empty()) return usual;
   const std::string own = adapter + "/config.json";
   if (!fs::exists(own)) return usual;

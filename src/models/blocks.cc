@@ -60,6 +60,27 @@ class PreNormBlock final : public BlockOfParts {
   }
 };
 
+class NormedResultsBlock final : public BlockOfParts {
+ public:
+  using BlockOfParts::BlockOfParts;
+
+  Tensor forward(const ops::Context& context, const Tensor& x,
+                 const LayerInput& in) const override {
+    const Tensor read = ops::layer_norm(context, x, parts_.attention_norm);
+    const Tensor attended = ops::linear(context, parts_.attention->forward(context, read, in),
+                                        parts_.attention_output, context.dtype);
+    const Tensor hidden =
+        ops::add(context, ops::layer_norm(context, attended, parts_.attention_result_norm), x);
+    in.tell_halfway();
+    const Tensor nothing = Tensor::zeros(hidden.shape(), hidden.dtype());
+    const Tensor made =
+        ops::feed_forward_add(context, ops::layer_norm(context, hidden, parts_.feed_forward_norm),
+                              parts_.feed_forward, nothing, in_feed_forward(context, 2, 3));
+    return ops::add(context, ops::layer_norm(context, made, parts_.feed_forward_result_norm),
+                    hidden);
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<Block> post_norm_block(BlockParts parts) {
@@ -67,6 +88,9 @@ std::unique_ptr<Block> post_norm_block(BlockParts parts) {
 }
 
 std::unique_ptr<Block> pre_norm_block(BlockParts parts) {
+  if (!parts.attention_result_norm.weight.empty()) {
+    return std::make_unique<NormedResultsBlock>(std::move(parts));
+  }
   return std::make_unique<PreNormBlock>(std::move(parts));
 }
 

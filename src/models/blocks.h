@@ -27,6 +27,8 @@ struct BlockParts {
   ops::LayerNorm attention_norm;
   ops::FeedForward feed_forward;
   ops::LayerNorm feed_forward_norm;
+  /// Norms of the results of both, before they are added, where there are such.
+  ops::LayerNorm attention_result_norm = {}, feed_forward_result_norm = {};
   /// Rate for the results of both sub-layers.
   double attention_dropout = 0, feed_forward_dropout = 0;
   /// Rate for the wide rows of the feed-forward block.
@@ -39,7 +41,8 @@ struct BlockParts {
 std::unique_ptr<Block> post_norm_block(BlockParts parts);
 
 /// a = x + dropout(dense(attention(LayerNorm(x)))); a + dropout(down(dropout(up(LayerNorm(a))))).
-/// Without a weight the first norm is the identity.
+/// Without a weight the first norm is the identity. With norms of the results:
+/// a = x + norm(dense(attention(LayerNorm(x)))); a + norm(down(up(LayerNorm(a)))), without dropout.
 std::unique_ptr<Block> pre_norm_block(BlockParts parts);
 
 }  // namespace longformer::models

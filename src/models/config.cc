@@ -7,11 +7,13 @@
 
 #include "core/error.h"
 #include "core/words.h"
+#include "models/adapter.h"
 #include "models/config_keys.h"
 #include "models/config_limits.h"
 #include "models/convert/led.h"
 #include "models/convert/original_config.h"
 #include "models/registry.h"
+#include "models/static_table.h"
 
 namespace longformer::models {
 namespace {
@@ -58,7 +60,7 @@ const Family& encoder_family(const ConfigReader& config) {
           "{}: model_type: expected an encoder ({}), found {}, a language model, which generates "
           "text and is evaluated on text",
           config.name(), encoder_names(), family.model_type);
-  return family;
+  return told_apart(family, config);
 }
 
 /// The object with other names of keys in place of those that count less
@@ -233,7 +235,7 @@ double scale_of(const ConfigReader& config, const EncoderConfig& model) {
 }
 
 void check_consistent(const ConfigReader& config, const EncoderConfig& result) {
-  require(result.hidden_size % result.heads == 0,
+  require(result.recipe.head_size || result.hidden_size % result.heads == 0,
           "{}: {}: expected a multiple of {} = {}, found {}", config.name(),
           config.renamed("hidden_size"), config.renamed("num_attention_heads"), result.heads,
           result.hidden_size);
@@ -257,7 +259,9 @@ std::map<std::string, HeadSettings> head_settings_of(const ConfigReader& config)
 void note_unused_keys(const ConfigReader& config, EncoderConfig& model) {
   const formats::HarmlessKeys& harmless = harmless_config_keys();
   if (!model.family->base.empty()) formats::refuse_unused_keys(config, harmless);
-  model.unused_keys = formats::unused_keys_note(config, harmless);
+  const std::string note = formats::unused_keys_note(config, harmless);
+  if (!note.empty() && !model.unused_keys.empty()) model.unused_keys += "; ";
+  model.unused_keys += note;
 }
 
 }  // namespace
@@ -280,7 +284,7 @@ const EncoderTraits& EncoderConfig::traits() const { return *family->encoder; }
 std::string_view EncoderConfig::model_type() const { return family->model_type; }
 
 bool EncoderConfig::has_global_attention() const {
-  return has_global_projections() || !windows().empty();
+  return has_global_projections() || (!recipe.is_causal && !windows().empty());
 }
 
 bool EncoderConfig::has_global_projections() const { return traits().has_global_attention; }
@@ -361,23 +365,31 @@ EncoderConfig parse_config(const ConfigReader& original) {
   model.architecture = architecture_of(config);
   model.labels = labels_of(config);
   model.problem_type = problem_type_of(config);
-  check_consistent(config, model);
+  if (traits.read == nullptr) check_consistent(config, model);
   if (traits.has_projections) {
     model.linformer = read_linformer(config, model.layers, model.max_tokens());
   }
-  if (traits.read != nullptr) traits.read(config, model);
+  if (traits.read != nullptr) {
+    traits.read(config, model);
+    check_consistent(config, model);
+  }
   require(model.recipe.rotations.empty() || model.head_size() % 2 == 0,
           "{}: {}: expected heads of an even size, whose pairs rotary positions turn, found {}",
           config.name(), config.renamed("num_attention_heads"), model.head_size());
   if (traits.has_features) model.features = read_features(config, false);
-  model.embedding_scale = scale_of(config, model);
   if (family.decoder) {
+    model.embedding_scale = scale_of(config, model);
     model.activation_dropout = number_within(config, "activation_dropout", 0, 0.99);
     model.decoder = parse_decoder(given, model);
   }
   model.head_settings = head_settings_of(config);
   note_unused_keys(config, model);
   return model;
+}
+
+EncoderConfig read_folder_config(const std::string& folder, const std::string& adapter) {
+  if (adapter.empty() && is_static_table(folder)) return static_config(folder);
+  return read_config(config_file(folder, adapter));
 }
 
 EncoderConfig read_config(const std::string& path) {

@@ -40,6 +40,16 @@ struct HeadSettings {
   nlohmann::ordered_json object;
 };
 
+/// A table of tokens in place of layers (docs/spec/other-vectors.md#v1).
+struct StaticTable {
+  /// Rows in the file: fewer than tokens where some share one.
+  Index stored_rows = 0;
+  /// The file says the row of each token, and a factor of it.
+  bool has_mapping = false, has_weights = false;
+  /// Unknown tokens of a text do not count.
+  bool drops_unknown = false;
+};
+
 /// Sizes and constants of an encoder; every number is within the limits that read_config checks.
 struct EncoderConfig {
   /// Its row in the table of families; never null in a configuration that was read.
@@ -89,6 +99,8 @@ struct EncoderConfig {
   std::map<std::string, HeadSettings> head_settings;
   /// Present in a model that reads a text and writes another.
   std::optional<DecoderConfig> decoder;
+  /// Present where a table is the whole model.
+  std::optional<StaticTable> table;
   /// Keys of the file that nothing here reads and that may change results, in one line; mostly
   /// empty.
   std::string unused_keys;
@@ -108,7 +120,11 @@ struct EncoderConfig {
   /// empty for attention without windows.
   std::vector<Index> windows() const;
 
-  Index head_size() const { return hidden_size / heads; }
+  Index head_size() const { return recipe.head_size.value_or(hidden_size / heads); }
+  Index key_heads() const { return recipe.key_heads.value_or(heads); }
+  /// Width of the queries of all heads, and of the keys.
+  Index query_width() const { return heads * head_size(); }
+  Index key_width() const { return key_heads() * head_size(); }
   /// Position row of the first token.
   Index first_position() const;
   /// Longest document in tokens, special tokens included.
@@ -120,6 +136,9 @@ struct EncoderConfig {
 /// Reads a config.json file. Absent keys take the class defaults of `transformers`. Throws Error
 /// that names file, key, expected and found.
 EncoderConfig read_config(const std::string& path);
+
+/// The configuration of a folder, or of an adapter of it that has one. Throws Error.
+EncoderConfig read_folder_config(const std::string& folder, const std::string& adapter = {});
 
 /// Parses an object that is already read.
 EncoderConfig parse_config(const formats::ConfigReader& config);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "models/registry.h"
+#include "models/static_table.h"
 #include "models/token_tables.h"
 
 namespace longformer::models {
@@ -44,10 +45,15 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
   const bool has_norm = layer > 0 || !recipe.first_norm_is_identity;
   // The order is that of the files of `transformers`.
   auto attention = config.traits().attention(config, layer, source);
-  auto output = linear(source, name + "attention.output.dense", {width, width},
+  auto output = linear(source, name + "attention.output.dense", {width, config.query_width()},
                        {.has_bias = recipe.attention_bias});
   ops::LayerNorm norm;
   if (has_norm) norm = layer_norm(source, name + "attention.output.LayerNorm", width);
+  ops::LayerNorm result_norm, last_norm;
+  if (recipe.norms_results) {
+    result_norm = layer_norm(source, name + "attention.result.LayerNorm", width);
+    last_norm = layer_norm(source, name + "result.LayerNorm", width);
+  }
   auto block = feed_forward(config, name, source);
   BlockParts parts = {
       .attention = std::move(attention),
@@ -55,6 +61,8 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
       .attention_norm = std::move(norm),
       .feed_forward = std::move(block),
       .feed_forward_norm = layer_norm(source, name + "output.LayerNorm", width),
+      .attention_result_norm = std::move(result_norm),
+      .feed_forward_result_norm = std::move(last_norm),
       .attention_dropout = recipe.attention_output_dropout.value_or(after_attention),
       .feed_forward_dropout = recipe.feed_forward_dropout.value_or(dropout),
       .activation_dropout = config.activation_dropout,
@@ -68,6 +76,10 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   const Index padding = config.pad_token_id;
   const Index position_padding = traits.positions_follow_padding ? padding : -1;
   ops::EmbeddingTables tables;
+  if (config.table) {
+    tables.words = static_rows(config, source);
+    return tables;
+  }
   tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
                            {config.vocab_size, width}, padding);
   if (config.recipe.has_position_table) {
@@ -78,7 +90,9 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
                      ? embedding(source, "embeddings.token_type_embeddings.weight",
                                  {config.type_vocab_size, width})
                      : Tensor::zeros({config.type_vocab_size, width}, DType::f32);
-  tables.norm = layer_norm(source, "embeddings.LayerNorm", width);
+  if (config.recipe.norms_embeddings) {
+    tables.norm = layer_norm(source, "embeddings.LayerNorm", width);
+  }
   tables.word_scale = static_cast<float>(config.embedding_scale);
   tables.word_padding = padding;
   tables.position_padding = position_padding;
@@ -98,6 +112,7 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   for (Index layer = 0; layer < config.layers; ++layer) {
     layers_.add(encoder_layer(config, layer, source));
   }
+  distances_ = Distances(config, source);
   if (config.recipe.has_final_norm) final_norm_ = layer_norm(source, "encoder.final_norm", width);
   for (const RotaryConfig& rotation : config.recipe.rotations) {
     rotations_.push_back(std::make_unique<Rotary>(rotation, config.head_size()));
@@ -130,6 +145,7 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   }
   for (const auto& rotary : rotations_)
     shared->rotations.push_back(rotary->of(batch.starts, batch.positions));
+  distances_.fill(context, *shared);
   const Tensor hidden = layers_.forward(context, embed(context, batch), shared, options);
   if (!final_norm_) return hidden;
   Tensor normal = ops::layer_norm(context, hidden, *final_norm_);

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "models/distances.h"
 #include "models/network.h"
 #include "ops/embedding.h"
 
@@ -45,6 +46,7 @@ class Encoder final : public Network {
   /// Behind the last layer.
   std::optional<ops::LayerNorm> final_norm_;
   std::vector<std::unique_ptr<Rotary>> rotations_;
+  Distances distances_;
   std::optional<ops::Linear> pooler_;
   double dropout_;
   bool has_global_attention_;

@@ -7,9 +7,26 @@
 #include <vector>
 
 #include "models/rotary_config.h"
+#include "ops/distance_keys.h"
 #include "ops/feed_forward.h"
 
 namespace longformer::models {
+
+/// Biases by distance (ops/distance_bias.h), the same in all layers: a learned table of buckets, or
+/// slopes.
+enum class DistanceBias { none, buckets, slopes };
+
+/// Keys and queries of distances from one table, as in DeBERTa (ops/distance_keys.h).
+struct DistanceKeyRecipe {
+  ops::LogBuckets buckets;
+  /// The terms of queries with keys of distances, and of keys with queries of distances: scores are
+  /// divided by √((1 + terms)·d), even where there is no table and they are left out.
+  bool has_keys = true, has_queries = true, has_table = true;
+  /// The table is projected as tokens are, not by layers of its own.
+  bool shares_projections = false;
+  /// The table is normalised.
+  bool has_norm = false;
+};
 
 /// The defaults are those of BERT.
 struct LayerRecipe {
@@ -17,19 +34,33 @@ struct LayerRecipe {
   bool norm_first = false;
   /// The attention of the first layer reads the embeddings as they are: their norm is its own.
   bool first_norm_is_identity = false;
+  /// Results of sub-layers have norms too, before they are added; needs norm_first.
+  bool norms_results = false;
   /// A norm behind the last layer.
   bool has_final_norm = false;
   /// Norms add a bias, and take the mean off their rows: else they are RMS norms.
   bool norm_bias = true, centres_norms = true;
+  /// Is added to the weights of norms, which then are what gains differ from it.
+  double gain_offset = 0;
   /// Projections of attention, and the layers of the feed-forward block, have biases.
   bool attention_bias = true, up_bias = true, down_bias = true;
-  /// Query, key and value are one tensor.
-  bool packs_projections = false;
+  /// Query, key and value are one tensor: all queries, all keys, all values, or for each head its
+  /// query, its key and its value.
+  bool packs_projections = false, packs_by_head = false;
+  /// Heads of keys and values, each of which a group of heads of queries reads, and width of a
+  /// head; absent: as many as heads, and hidden_size / heads.
+  std::optional<Index> key_heads = std::nullopt, head_size = std::nullopt;
   /// The feed-forward block is gated; its activation is that of the configuration.
   bool is_gated = false;
   /// Whether the second half of the wide rows is activated, not the first, and whether the halves
   /// are two tensors, "intermediate.first" and "intermediate.second".
   bool activates_second = false, splits_gate = false;
+  /// Rows of queries and keys have a norm in each head.
+  bool norms_heads = false;
+  /// Tokens see those before them alone.
+  bool is_causal = false;
+  /// Embeddings have a norm.
+  bool norms_embeddings = true;
   /// Tables of positions, and of token types, are added to the embeddings.
   bool has_position_table = true, has_type_table = true;
   /// Rotary positions of the kinds of layers, and the kind of each layer; empty for none.
@@ -37,18 +68,26 @@ struct LayerRecipe {
   std::vector<std::size_t> rotation_of_layer = {};
   /// Names of the kinds in rope_parameters; empty where that is one object for all layers.
   std::vector<std::string_view> rotation_names = {};
+  DistanceBias distance_bias = DistanceBias::none;
+  /// Rows of the table of buckets.
+  Index bucket_rows = 0;
+  /// Keys and queries of distances.
+  std::optional<DistanceKeyRecipe> distance_keys = std::nullopt;
   /// Dropout behind the output projection of attention; absent: that of sub-layers.
   std::optional<double> attention_output_dropout = std::nullopt;
   /// Dropout of the result of the feed-forward block; absent: that of sub-layers.
   std::optional<double> feed_forward_dropout = std::nullopt;
 };
 
+/// How a document becomes one row: its first token, the mean of its tokens, or the mean of what the
+/// layer of the head makes of each.
+enum class DocumentPooling { first, mean, late };
+
 /// The layer that heads have before their last one, where config.json describes it.
 struct HeadRecipe {
   std::optional<kernels::Activation> activation = std::nullopt;
   bool has_bias = true;
-  /// Documents are the mean of their tokens, not their first token.
-  bool pools_mean = false;
+  DocumentPooling pooling = DocumentPooling::first;
   /// The decoder of a masked-LM head adds a bias.
   bool decoder_bias = true;
 };

@@ -99,11 +99,12 @@ ops::Linear stacked_linear(const LayerSource& source, std::span<const std::strin
 }
 
 ops::LayerNorm layer_norm(const LayerSource& source, const std::string& name, Index width) {
-  ops::LayerNorm norm = {
-      .weight = source.weights.get_fp32(name + ".weight", {width}, Init::gains(source.gain_range)),
-      .bias = {},
-      .epsilon = static_cast<float>(source.layer_norm_eps),
-      .centres = source.centres_norms};
+  const Init gains = source.gain_offset == 0 ? Init::gains(source.gain_range) : Init::zeros();
+  ops::LayerNorm norm = {.weight = source.weights.get_fp32(name + ".weight", {width}, gains),
+                         .bias = {},
+                         .epsilon = static_cast<float>(source.layer_norm_eps),
+                         .centres = source.centres_norms,
+                         .gain_offset = static_cast<float>(source.gain_offset)};
   if (source.norm_bias) norm.bias = source.weights.get_fp32(name + ".bias", {width}, Init::zeros());
   return norm;
 }

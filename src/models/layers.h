@@ -22,6 +22,7 @@ struct LayerSource {
   double gain_range = 0;
   /// See LayerRecipe.
   bool norm_bias = true, centres_norms = true;
+  double gain_offset = 0;
 };
 
 struct LinearShape {

@@ -5,8 +5,10 @@
 
 #include "core/error.h"
 #include "models/attention/attention.h"
+#include "models/biased_families.h"
 #include "models/language_model_config.h"
 #include "models/modernbert.h"
+#include "models/rms_families.h"
 #include "models/rotary_families.h"
 #include "text/encoder_folder.h"
 
@@ -293,7 +295,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 20> kFamilies = {{
+const std::array<Family, 29> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -307,6 +309,8 @@ const std::array<Family, 20> kFamilies = {{
                               .masked_lm = kRobertaMaskedLm,
                               .tokenizer_class = "RobertaTokenizer"}},
     {.model_type = "bert", .class_prefix = "Bert", .names = {.prefixes = kBert}, .encoder = bert()},
+    jina_v2(bert(), true),
+    jina_v2(bert(), false),
     {.model_type = "roberta",
      .class_prefix = "Roberta",
      .names = {.prefixes = kRoberta},
@@ -406,6 +410,13 @@ const std::array<Family, 20> kFamilies = {{
      .class_prefix = "JinaEmbeddingsV3",
      .names = {.prefixes = kJinaV3, .renames = kJinaV3Names},
      .encoder = jina_v3()},
+    mpnet(roberta(30527, "MPNetTokenizer")),
+    deberta_v2(true),
+    deberta_v2(false),
+    eurobert_family(),
+    neobert_family(),
+    qwen3_family(),
+    gemma3_family(),
     {.model_type = "linformer",
      .base = "bert",
      .class_prefix = "Linformer",
@@ -475,9 +486,6 @@ constexpr std::string_view kOtherLong =
 constexpr std::string_view kDisentangled =
     "its disentangled attention is not computed here; a RoBERTa or ELECTRA fine-tuned for the same "
     "task does what it does";
-constexpr std::string_view kReadsLong =
-    "it reads 8,192 tokens by itself, but its rotary positions are not computed here; a BERT or "
-    "RoBERTa converted to as many tokens reads them";
 constexpr std::string_view kPreNorm =
     "it normalises before its layers, not behind them; a BERT or RoBERTa of the same language does "
     "what it does";
@@ -488,11 +496,12 @@ constexpr std::string_view kAlbert =
     "its layers share one set of weights, which is not computed here; a BERT, DistilBERT or "
     "RoBERTa of the same language does what it does";
 
-constexpr std::array<Stranger, 48> kStrangers = {{
-    {"mpnet",
-     "its relative positions are not computed here; sentence-transformers/all-MiniLM-L12-v2 and "
-     "all-distilroberta-v1 are sentence models that run"},
-    {"eurobert", kReadsLong},
+constexpr std::string_view kTable =
+    "it is a table of tokens without layers, which makes vectors (embed, search, serve) and is "
+    "neither trained nor converted here";
+
+constexpr std::array<Stranger, 44> kStrangers = {{
+    {"model2vec", kTable},
     {"big_bird", kOtherLong},
     {"nystromformer", kOtherLong},
     {"reformer", kOtherLong},
@@ -503,7 +512,6 @@ constexpr std::array<Stranger, 48> kStrangers = {{
     {"longt5", kLongEncoderDecoder},
     {"bigbird_pegasus", kLongEncoderDecoder},
     {"deberta", kDisentangled},
-    {"deberta-v2", kDisentangled},
     {"albert", kAlbert},
     {"ernie", kOtherEncoder},
     {"convbert", kOtherEncoder},
@@ -535,9 +543,7 @@ constexpr std::array<Stranger, 48> kStrangers = {{
     {"mistral", kDecoder},
     {"phi3", kDecoder},
     {"qwen2", kDecoder},
-    {"qwen3", kDecoder},
     {"gemma2", kDecoder},
-    {"gemma3_text", kDecoder},
     {"bloom", kDecoder},
 }};
 
@@ -604,6 +610,21 @@ const Family& family_of(std::string_view model_type, const std::string& name,
             encoder_names(), formats::quote(model_type), stranger.advice);
   }
   fail("{}: model_type: expected {}, found {}", name, encoder_names(), formats::quote(model_type));
+}
+
+const Family& told_apart(const Family& family, const formats::ConfigReader& config) {
+  const auto has = [&](const KeyName& told) {
+    const std::string key(told.first);
+    if (!config.has(key)) return false;
+    const auto& value = config.at(key);
+    return (value.is_string() ? value.get<std::string>() : value.dump()) == told.second;
+  };
+  for (const Family& other : kFamilies) {
+    const auto& values = other.told_by;
+    if (other.model_type != family.model_type || values.empty()) continue;
+    if (std::all_of(values.begin(), values.end(), has)) return other;
+  }
+  return family;
 }
 
 bool is_language_model(const std::string& folder_or_file) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "models/config.h"
 #include "models/weights.h"
@@ -32,6 +33,7 @@ struct DocumentLayer {
 
 /// Parts of a masked-LM head; `.weight` and `.bias` follow.
 struct MaskedLmNames {
+  /// An empty `dense`: the decoder reads the hidden states.
   std::string_view dense, norm, decoder;
   /// The bias that is added to the logits, in order of preference: `transformers` adds the
   /// decoder's own, which is tied to the other only when the embeddings are tied.
@@ -138,6 +140,8 @@ struct Family {
   /// The base_model_type of config.json, for families that only attend otherwise than others do;
   /// else empty.
   std::string_view base = {};
+  /// Values of config.json that tell the family from others of its model_type.
+  std::span<const std::pair<std::string_view, std::string_view>> told_by = {};
   /// How the class names of `transformers` begin; empty for a format of our own.
   std::string_view class_prefix;
   TensorNames names;
@@ -156,6 +160,9 @@ std::string encoder_decoder_names();
 /// is, and what could be done with a model that is known but not run. `name` is that of the file.
 const Family& family_of(std::string_view model_type, const std::string& name,
                         std::string_view base = {});
+
+/// The family of the same model_type whose values config.json has; else the given one.
+const Family& told_apart(const Family& family, const formats::ConfigReader& config);
 
 /// Whether the config.json of a folder, or a file, is that of a language model; false for what
 /// cannot be read.

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/fork.h"
+#include "formats/unused_keys.h"
 #include "models/config_limits.h"
 
 namespace longformer::models {
@@ -78,7 +79,15 @@ std::string_view name_of(RotaryScaling scaling) {
 
 double usual_attention_factor(double factor) { return growth(factor, 1); }
 
-RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise) {
+void require_whole_heads(const formats::ConfigReader& config) {
+  const double part = config.number("partial_rotary_factor", 1);
+  require(part == 1, "{}: partial_rotary_factor: expected 1, as whole heads turn, found {}",
+          config.name(), part);
+}
+
+namespace {
+
+RotaryConfig scaling_of(const formats::ConfigReader& object, const RotaryConfig& otherwise) {
   RotaryConfig config = otherwise;
   config.theta = above_zero(object, "rope_theta", otherwise.theta);
   // "type" is the name of before.
@@ -96,6 +105,18 @@ RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig
   config.beta_slow = above_zero(object, "beta_slow", 1);
   config.attention_factor = attention_factor(object, config.factor);
   config.truncates = object.boolean("truncate", otherwise.truncates);
+  return config;
+}
+
+}  // namespace
+
+RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise,
+                         std::string& unused) {
+  require_whole_heads(object);
+  const RotaryConfig config = scaling_of(object, otherwise);
+  const std::string note = formats::unused_keys_note(object, {});
+  if (!note.empty() && !unused.empty()) unused += "; ";
+  unused += note;
   return config;
 }
 
@@ -128,7 +149,7 @@ Tensor Rotary::common_rows(Index count) const {
     Index rows = kLeast;
     while (rows < count) rows *= 2;
     const ops::RotationPart all = {rotary_frequencies(config_, head_size_, 0), rows};
-    rows_ = ops::rotation_table({&all, 1}, config_.attention_factor);
+    rows_ = ops::rotation_table({&all, 1}, scale());
   }
   return rows_;
 }
@@ -136,6 +157,7 @@ Tensor Rotary::common_rows(Index count) const {
 std::shared_ptr<const ops::Rotation> Rotary::of(std::span<const Index> starts,
                                                 std::span<const std::int32_t> positions) const {
   auto rotation = std::make_shared<ops::Rotation>();
+  rotation->pairs_neighbours = config_.pairs_neighbours;
   std::vector<std::span<const std::int32_t>> documents;
   std::vector<Index> lengths;
   Index common = 0;
@@ -163,7 +185,7 @@ std::shared_ptr<const ops::Rotation> Rotary::of(std::span<const Index> starts,
     return rotation;
   }
   parts.insert(parts.begin(), {rotary_frequencies(config_, head_size_, 0), common});
-  rotation->table = ops::rotation_table(parts, config_.attention_factor);
+  rotation->table = ops::rotation_table(parts, scale());
   return rotation;
 }
 

@@ -25,13 +25,22 @@ struct RotaryConfig {
   /// from as they are to divided by the factor, and what cosines and sines are multiplied with.
   double beta_fast = 32, beta_slow = 1, attention_factor = 1;
   bool truncates = true;
+  /// Cosines and sines are multiplied with it too: the root of what scores are multiplied with.
+  double score_root = 1;
+  /// Pairs are neighbours (kernels::RotatedRows).
+  bool pairs_neighbours = false;
 
   bool operator==(const RotaryConfig&) const = default;
 };
 
 /// Reads an object of rope_parameters, or of rope_scaling. `otherwise` has theta and the positions
-/// where the object names none. Throws Error for types that are not computed.
-RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise);
+/// where the object names none. Throws Error for types that are not computed, and for heads of
+/// which only a part turns. Adds a line about keys that nothing reads to `unused`.
+RotaryConfig read_rotary(const formats::ConfigReader& object, const RotaryConfig& otherwise,
+                         std::string& unused);
+
+/// Throws Error unless whole heads turn.
+void require_whole_heads(const formats::ConfigReader& config);
 
 /// The name of a scaling in config.json, such as "default" or "yarn".
 std::string_view name_of(RotaryScaling scaling);
@@ -53,6 +62,8 @@ class Rotary {
                                           std::span<const std::int32_t> positions) const;
 
  private:
+  /// Factor of cosines and sines.
+  double scale() const { return config_.attention_factor * config_.score_root; }
   /// At least so many rows of the table of texts whose frequencies do not depend on their length.
   Tensor common_rows(Index count) const;
 

@@ -11,19 +11,6 @@ namespace {
 
 using formats::ConfigReader;
 
-/// rope_parameters count, else θ has a key of its own and rope_scaling is the rest.
-RotaryConfig rotation_of(const ConfigReader& config, const EncoderConfig& model, double theta) {
-  const RotaryConfig otherwise = {.theta = config.number("rope_theta", theta),
-                                  .trained_positions = model.max_position_embeddings};
-  config.note_asked("rope_scaling");
-  for (const char* key : {"rope_parameters", "rope_scaling"}) {
-    if (!config.has(key)) continue;
-    const std::string name = config.name() + ": " + key;
-    return read_rotary(ConfigReader(config.at(key), name), otherwise);
-  }
-  return otherwise;
-}
-
 /// All layers are of one kind.
 void add_rotation(const RotaryConfig& rotation, EncoderConfig& model) {
   model.recipe.has_position_table = false;
@@ -73,6 +60,19 @@ void read_old_nomic_bert(const ConfigReader& config, EncoderConfig& model) {
 }
 
 }  // namespace
+
+RotaryConfig rotation_of(const ConfigReader& config, EncoderConfig& model, double theta) {
+  require_whole_heads(config);
+  const RotaryConfig otherwise = {.theta = config.number("rope_theta", theta),
+                                  .trained_positions = model.max_position_embeddings};
+  config.note_asked("rope_scaling");
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    if (!config.has(key)) continue;
+    const std::string name = config.name() + ": " + key;
+    return read_rotary(ConfigReader(config.at(key), name), otherwise, model.unused_keys);
+  }
+  return otherwise;
+}
 
 void read_nomic_bert(const ConfigReader& config, EncoderConfig& model) {
   check_head_size(config, model);

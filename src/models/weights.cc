@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -120,8 +121,8 @@ std::string TensorNames::model_name(std::string name) const {
       break;
     }
   }
-  for (const auto& [model, file, within] : renames) {
-    if (name.find(within) != std::string::npos) replace_part(name, file, model);
+  for (const Rename& rename : renames) {
+    if (rename.is_for(name)) replace_part(name, rename.file, rename.model);
   }
   replace_ending(name, "LayerNorm.gamma", "LayerNorm.weight");
   replace_ending(name, "LayerNorm.beta", "LayerNorm.bias");
@@ -129,8 +130,8 @@ std::string TensorNames::model_name(std::string name) const {
 }
 
 std::string TensorNames::file_name(std::string name) const {
-  for (const auto& [model, file, within] : renames) {
-    if (name.find(within) != std::string::npos) replace_part(name, model, file);
+  for (const Rename& rename : renames) {
+    if (rename.is_for(name)) replace_part(name, rename.model, rename.file);
   }
   return name;
 }
@@ -141,12 +142,11 @@ std::string TensorNames::file_layer(const std::string& layer) const {
   return name;
 }
 
-Weights Weights::open(const std::string& folder, const TensorNames& names,
-                      const std::string& adapter) {
+Weights Weights::of_files(formats::WeightFiles files, const TensorNames& names) {
   Weights weights;
   weights.tensor_names_ = names;
   weights.findings_ = std::make_shared<Findings>();
-  weights.files_ = formats::WeightFiles::open(text::encoder_folder(folder));
+  weights.files_ = std::move(files);
   weights.name_ = weights.files_->path();
   for (const auto& [stored, tensor] : weights.files_->tensors()) {
     const std::string name = names.model_name(stored);
@@ -155,6 +155,16 @@ Weights Weights::open(const std::string& folder, const TensorNames& names,
     require(added, "{}: expected one tensor {}, found it with and without a prefix", weights.name_,
             formats::quote(name));
   }
+  return weights;
+}
+
+Weights Weights::of_file(const std::string& path, const TensorNames& names) {
+  return of_files(formats::WeightFiles::of_file(path), names);
+}
+
+Weights Weights::open(const std::string& folder, const TensorNames& names,
+                      const std::string& adapter) {
+  Weights weights = of_files(formats::WeightFiles::open(text::encoder_folder(folder)), names);
   if (!adapter.empty()) return adapted(std::move(weights), Adapter::open(adapter, names));
   return weights;
 }
@@ -456,6 +466,26 @@ Tensor Weights::merged(const std::string& name, Tensor tensor) const {
 
 Tensor Weights::get_fp32(const std::string& name, const Shape& shape, const Init& init) const {
   return get(name, shape, init).to(DType::f32);
+}
+
+std::vector<Index> Weights::integers(const std::string& name, Index count) const {
+  const auto found = tensors_.find(name);
+  require(found != tensors_.end() && found->second.shape() == Shape{count},
+          "{}: expected a tensor {} of {} whole numbers, found another or none", name_, name,
+          count);
+  const DType dtype = found->second.dtype();
+  require(dtype == DType::i64 || dtype == DType::i32,
+          "{}: tensor {}: expected 32 or 64-bit integers, found {}", name_, name, name_of(dtype));
+  const std::vector<std::byte> bytes = found->second.first(at(count));
+  std::vector<Index> numbers(at(count));
+  if (dtype == DType::i64) {
+    std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  } else {
+    std::vector<std::int32_t> small(at(count));
+    std::memcpy(small.data(), bytes.data(), bytes.size());
+    std::ranges::copy(small, numbers.begin());
+  }
+  return numbers;
 }
 
 Tensor Weights::stored_fp32(const std::string& name) const {

@@ -93,8 +93,12 @@ struct WeightRecord {
 struct TensorNames {
   struct Rename {
     std::string_view model, file;
-    /// Only in names that have this part too.
-    std::string_view within = {};
+    /// Only in names that have this part too, and have not that one.
+    std::string_view within = {}, without = {};
+
+    bool is_for(std::string_view name) const {
+      return name.find(within) != name.npos && (without.empty() || name.find(without) == name.npos);
+    }
   };
   /// Beginnings that a file may have before the names, such as "bert."; the first one is written.
   std::span<const std::string_view> prefixes = {};
@@ -115,6 +119,9 @@ class Weights {
   /// the folder of an adapter: see adapted(). Throws Error.
   static Weights open(const std::string& folder, const TensorNames& names,
                       const std::string& adapter = {});
+
+  /// Opens one file of any name, as of a head beside the model.
+  static Weights of_file(const std::string& path, const TensorNames& names);
 
   /// Weights made on demand, each as its Init says.
   static Weights drawn(std::uint64_t seed, const TensorNames& names = {});
@@ -207,6 +214,8 @@ class Weights {
   /// itself when there is one. Throws Error when it is missing, not floating-point, or of another
   /// shape.
   Tensor get(const std::string& name, const Shape& shape, const Init& init) const;
+  /// A stored tensor of whole numbers, [count]. Throws Error.
+  std::vector<Index> integers(const std::string& name, Index count) const;
   /// The weight as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape, const Init& init) const;
 
@@ -234,6 +243,7 @@ class Weights {
   struct Parameters;
   struct Findings;
   struct Records;
+  static Weights of_files(formats::WeightFiles files, const TensorNames& names);
   Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
   /// Whether a training of an adapter keeps a weight as it is.
   bool keeps(const std::string& name) const;

@@ -44,6 +44,24 @@ void group_backward(const Context& context, const Forward& forward, const KeyGro
                                             .key_gradient = key,
                                             .value_gradient = value,
                                             .threads = context.threads};
+  std::optional<Tensor> bias;
+  if (group.distance_bias) in.distance_bias = &*group.distance_bias;
+  if (group.distance_bias && wants_gradient(*group.distance_bias)) {
+    bias = like(*group.distance_bias);
+    in.distance_bias_gradient = &*bias;
+  }
+  std::optional<kernels::DistanceKeys> distances;
+  std::optional<Tensor> distance_keys, distance_queries;
+  if (group.distance_keys) {
+    distances = view_of(*group.distance_keys);
+    in.distance_keys = &*distances;
+    if (distances->keys != nullptr) {
+      in.distance_key_gradients.keys = &distance_keys.emplace(like(*distances->keys));
+    }
+    if (distances->queries != nullptr) {
+      in.distance_key_gradients.queries = &distance_queries.emplace(like(*distances->queries));
+    }
+  }
   if (group.relative) {
     Tensor content = like(group.relative->content_bias);
     Tensor position = like(group.relative->position_bias);
@@ -59,6 +77,13 @@ void group_backward(const Context& context, const Forward& forward, const KeyGro
   } else {
     kernels::attention_backward(group.spec, in);
   }
+  if (bias) send_gradient(context, *group.distance_bias, std::move(*bias));
+  if (distance_keys) {
+    send_gradient(context, *group.distance_keys->keys, std::move(*distance_keys));
+  }
+  if (distance_queries) {
+    send_gradient(context, *group.distance_keys->queries, std::move(*distance_queries));
+  }
   send_gradient(context, forward.query, std::move(query));
   send_gradient(context, group.key, std::move(key));
   send_gradient(context, group.value, std::move(value));
@@ -73,6 +98,8 @@ kernels::AttentionPart attend(const Context& context, const Tensor& query, const
   if (wants_logsumexp) part.logsumexp = context.memory.tensor({heads, n}, DType::f32);
   std::optional<kernels::RelativePositions> positions;
   if (group.relative) positions.emplace(view_of(*group.relative));
+  std::optional<kernels::DistanceKeys> distances;
+  if (group.distance_keys) distances = view_of(*group.distance_keys);
   kernels::attention(kernels::AttentionBackend::fused, group.spec,
                      {.query = query,
                       .key = group.key,
@@ -80,13 +107,22 @@ kernels::AttentionPart attend(const Context& context, const Tensor& query, const
                       .out = part.out,
                       .logsumexp = wants_logsumexp ? &part.logsumexp : nullptr,
                       .threads = context.threads,
-                      .relative = positions ? &*positions : nullptr});
+                      .relative = positions ? &*positions : nullptr,
+                      .distance_bias = group.distance_bias ? &*group.distance_bias : nullptr,
+                      .distance_keys = distances ? &*distances : nullptr});
   return part;
+}
+
+bool wants_gradients(const DistanceKeys& distances) {
+  return (distances.keys && wants_gradient(*distances.keys)) ||
+         (distances.queries && wants_gradient(*distances.queries));
 }
 
 bool is_trained(const KeyGroup& group) {
   return wants_gradient(group.key) || wants_gradient(group.value) ||
-         (group.relative && wants_gradient(*group.relative));
+         (group.relative && wants_gradient(*group.relative)) ||
+         (group.distance_bias && wants_gradient(*group.distance_bias)) ||
+         (group.distance_keys && wants_gradients(*group.distance_keys));
 }
 
 /// The results of all groups as those of one softmax.
@@ -101,6 +137,12 @@ kernels::AttentionPart merged(const Context& context, std::vector<kernels::Atten
 }
 
 }  // namespace
+
+kernels::DistanceKeys view_of(const DistanceKeys& distances) {
+  return {.keys = distances.keys ? &*distances.keys : nullptr,
+          .queries = distances.queries ? &*distances.queries : nullptr,
+          .rows = *distances.rows};
+}
 
 Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor& query,
                  const Tensor& key, const Tensor& value, const RelativePositions* relative) {

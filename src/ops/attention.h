@@ -2,6 +2,8 @@
 // (docs/spec/attention.md#a4).
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -33,6 +35,13 @@ Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor
                  const Tensor& key, const Tensor& value,
                  const RelativePositions* relative = nullptr);
 
+/// Keys and queries of distances, as in DeBERTa (kernels::DistanceKeys): [H, P, d], of which one
+/// may be absent.
+struct DistanceKeys {
+  std::optional<Tensor> keys, queries;
+  std::shared_ptr<const std::vector<std::int32_t>> rows;
+};
+
 /// Keys that queries see beside those of other groups.
 struct KeyGroup {
   AttentionSpec spec;
@@ -40,7 +49,15 @@ struct KeyGroup {
   Tensor key, value;
   /// Given exactly when the spec has relative positions.
   std::optional<RelativePositions> relative = std::nullopt;
+  /// Given exactly when the spec has biases by distance: [H, 2R + 1] fp32
+  /// (kernels::AttentionArguments).
+  std::optional<Tensor> distance_bias = std::nullopt;
+  /// Given exactly when the spec has keys of distances.
+  std::optional<DistanceKeys> distance_keys = std::nullopt;
 };
+
+/// The keys and queries of distances as kernels take them.
+kernels::DistanceKeys view_of(const DistanceKeys& distances);
 
 /// One softmax over the keys of all groups; the rows of queries of their specs are the same.
 Tensor attention_over(const Context& context, const Tensor& query,

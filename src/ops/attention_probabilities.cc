@@ -40,7 +40,7 @@ Tensor global_probabilities(const Context& context, const ProjectedGlobals& glob
   const Index g = globals.rows.count();
   const Index n = globals.rows.document.key_count;
   Tensor rows = context.memory.tensor({g, n}, DType::f32);
-  kernels::attention_probabilities(globals.spec, globals.query, globals.key, {0, head},
+  kernels::attention_probabilities(globals.spec, {globals.query, globals.key}, {0, head},
                                    numbers(rows), context.threads);
   Tensor columns = context.memory.tensor({n, g}, DType::f32);
   kernels::transpose(rows, columns);
@@ -58,6 +58,8 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
   AttentionSpec windows = spec;
   windows.global_queries = kernels::GlobalQueries::windowed;
   std::vector<kernels::GlobalRows> with_globals;
+  std::optional<kernels::DistanceKeys> distances;
+  if (in.distance_keys != nullptr) distances = view_of(*in.distance_keys);
   if (globals_see_all) with_globals = kernels::documents_with_globals(spec);
   auto next = with_globals.begin();
   for (std::size_t document = 0; document < spec.rows->documents.size(); ++document) {
@@ -71,8 +73,9 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
           .which = {static_cast<Index>(document), head}, .local = {}, .global = {}};
       const auto layout = kernels::probability_layout(windows, found.which);
       found.local = context.memory.tensor({layout.rows, layout.columns}, DType::f32);
-      kernels::attention_probabilities(windows, in.query, in.key, found.which, numbers(found.local),
-                                       context.threads);
+      kernels::attention_probabilities(
+          windows, {in.query, in.key, in.distance_bias, distances ? &*distances : nullptr},
+          found.which, numbers(found.local), context.threads);
       if (has_globals) {
         // Nothing was computed for the rows of global tokens with the local projections.
         kernels::clear_rows(found.local, globals.rows.rows, globals.rows.document.query_begin);

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "kernels/attention/probabilities.h"
+#include "ops/attention.h"
 #include "ops/global_attention.h"
 
 namespace longformer::ops {
@@ -27,6 +28,9 @@ struct ProbabilityInputs {
   const Tensor& key;
   const Tensor* x = nullptr;
   const GlobalProjections* projections = nullptr;
+  /// See KeyGroup; null for none.
+  const Tensor* distance_bias = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
 };
 
 /// Computes the probabilities of the given heads and hands them over one by one, document by

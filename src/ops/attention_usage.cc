@@ -25,6 +25,7 @@ std::vector<std::vector<double>> sums_of_probabilities(const Context& context, c
     copy.key = stop_gradient(group.key.to(DType::f32));
     copy.value = Tensor::zeros(group.value.shape(), DType::f32);
     Tape::track(copy.value);
+    if (copy.distance_bias) copy.distance_bias = stop_gradient(*copy.distance_bias);
     if (!copy.relative) continue;
     RelativePositions& relative = *copy.relative;
     relative = {stop_gradient(relative.content_bias), stop_gradient(relative.position_bias),

@@ -27,31 +27,35 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
              const Dropout& dropout) {
   const Index n = static_cast<Index>(rows.words.size());
   const Index width = tables.words.columns();
+  const bool has_norm = !tables.norm.weight.empty();
   Tensor x = context.memory.tensor({n, width}, context.dtype);
   const RowPlan plan = plan_rows(n, context.threads);
   std::vector<kernels::RowLookup> lookups = {{tables.words, rows.words, tables.word_scale}};
   if (!tables.types.empty()) lookups.push_back({tables.types, rows.types});
   if (!tables.positions.empty()) lookups.push_back({tables.positions, rows.positions});
   // Only a backward pass needs the sums of all rows.
-  const bool kept = wants_backward(context, tables);
+  const bool trained = wants_backward(context, tables);
+  const bool kept = trained || !has_norm;
   Tensor sum = kept ? context.memory.tensor({n, width}, DType::f32)
                     : scratch(context, plan, width, DType::f32);
   parallel_for(plan.workers, plan.count(), [&](Index b) {
     const RowBlock block = plan.blocks[static_cast<std::size_t>(b)];
     auto* sums = static_cast<float*>(row_of(sum, kept ? block.begin : thread_number()));
     kernels::sum_table_rows(lookups, {block.begin, block.begin + block.rows}, sums);
-    normalise_block(tables.norm, sums, nullptr, x, block);
+    if (has_norm) normalise_block(tables.norm, sums, nullptr, x, block);
   });
+  if (!has_norm) x = sum.to(context.dtype);
+  if (!has_norm) sum = {};
   drop_elements(context, dropout, x);
   using Rows = std::vector<std::int32_t>;
-  if (!kept) return x;
+  if (!trained) return x;
   record(
       context, "embed", x,
       [context, &tables, sum, dropout, words = Rows(rows.words.begin(), rows.words.end()),
        positions = Rows(rows.positions.begin(), rows.positions.end()),
        types = Rows(rows.types.begin(), rows.types.end())](Tensor gradient) {
         drop_elements(context, dropout, gradient);
-        add_norm_backward(context, sum, tables.norm, gradient);
+        if (!sum.empty()) add_norm_backward(context, sum, tables.norm, gradient);
         send_rows(context, gradient, {words, tables.word_padding, tables.word_scale}, tables.words);
         send_rows(context, gradient, {positions, tables.position_padding}, tables.positions);
         send_rows(context, gradient, {types}, tables.types);

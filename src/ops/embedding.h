@@ -14,6 +14,7 @@ namespace longformer::ops {
 /// words [V, D], positions [P, D], types [T, D] in any floating dtype; an empty table adds nothing.
 struct EmbeddingTables {
   Tensor words, positions, types;
+  /// Without a weight the sums are the embeddings.
   LayerNorm norm;
   /// Rows of words are multiplied by it.
   float word_scale = 1;
@@ -31,7 +32,7 @@ struct EmbeddingRows {
   std::span<const std::int32_t> words, positions, types;
 };
 
-/// dropout(LayerNorm(scale · word + position + type)), [n, D].
+/// dropout(LayerNorm(scale · word + position + type)), [n, D], or without the norm.
 Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows,
              const Dropout& dropout = {});
 

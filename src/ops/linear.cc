@@ -8,6 +8,7 @@
 #include "ops/dropout.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
+#include "ops/typed_product.h"
 
 namespace longformer::ops {
 namespace {
@@ -44,20 +45,6 @@ std::byte* part_of(Tensor& stacked, const WeightColumns& part, Index row = 0) {
 }
 const std::byte* part_of(const Tensor& stacked, const WeightColumns& part, Index row = 0) {
   return part_of(const_cast<Tensor&>(stacked), part, row);
-}
-
-/// A product on all threads; factors have the dtype `in`.
-void product(const GemmShape& shape, DType in, const void* a, const void* b, DType out, void* to) {
-  if (in == DType::f32) {
-    kernels::gemm(shape, static_cast<const float*>(a), static_cast<const float*>(b),
-                  static_cast<float*>(to));
-  } else if (out == DType::f32) {
-    kernels::gemm(shape, static_cast<const BFloat16*>(a), static_cast<const BFloat16*>(b),
-                  static_cast<float*>(to));
-  } else {
-    kernels::gemm(shape, static_cast<const BFloat16*>(a), static_cast<const BFloat16*>(b),
-                  static_cast<BFloat16*>(to));
-  }
 }
 
 void add_bias(const Context& context, const Tensor& bias, const WeightColumns& part, Tensor& y) {

@@ -35,6 +35,7 @@ void normalise_block(const LayerNorm& norm, float* x, const void* residual, Tens
   kernels::add_layer_norm({.x = x,
                            .residual = residual,
                            .gamma = norm.weight.data<float>(),
+                           .gamma_offset = norm.gain_offset,
                            .beta = norm.bias.empty() ? nullptr : norm.bias.data<float>(),
                            .epsilon = norm.epsilon,
                            .rows = block.rows,
@@ -69,6 +70,7 @@ void add_norm_backward(const Context& context, const Tensor& sum, const LayerNor
     float* sums = partial.data<float>() + b * 2 * width;
     kernels::layer_norm_backward({.x = static_cast<const float*>(row_of(sum, first)),
                                   .gamma = norm.weight.data<float>(),
+                                  .gamma_offset = norm.gain_offset,
                                   .epsilon = norm.epsilon,
                                   .rows = std::min(kRows, sum.rows() - first),
                                   .columns = width,

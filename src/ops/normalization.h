@@ -14,6 +14,8 @@ struct LayerNorm {
   float epsilon = 0;
   /// Whether the mean is taken off each row; without that it is the RMS norm.
   bool centres = true;
+  /// Is added to the weight.
+  float gain_offset = 0;
 };
 inline bool wants_gradient(const LayerNorm& norm) {
   return wants_gradient(norm.weight) || wants_gradient(norm.bias);

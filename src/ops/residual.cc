@@ -1,5 +1,6 @@
 #include "ops/residual.h"
 
+#include <cstring>
 #include <utility>
 
 #include "ops/dropout.h"
@@ -20,6 +21,18 @@ Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
   record(context, "linear_add", y, [context, x, &dense, residual, dropout](Tensor gradient) {
     multiply_backward(context, x, dense, dropout_backward(context, dropout, gradient));
     send_gradient(context, residual, std::move(gradient));
+  });
+  return y;
+}
+
+Tensor add(const Context& context, const Tensor& x, const Tensor& residual) {
+  Tensor y = context.memory.tensor(x.shape(), x.dtype());
+  std::memcpy(y.raw(), x.raw(), x.bytes());
+  add_to(context, residual, y);
+  if (!wants_backward(context, x, residual)) return y;
+  record(context, "add", y, [context, x, residual](const Tensor& gradient) {
+    send_gradient(context, x, gradient);
+    send_gradient(context, residual, gradient);
   });
   return y;
 }

@@ -10,4 +10,7 @@ namespace longformer::ops {
 Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
                   const Tensor& residual, const Dropout& dropout = {});
 
+/// x + residual.
+Tensor add(const Context& context, const Tensor& x, const Tensor& residual);
+
 }  // namespace longformer::ops

@@ -23,7 +23,8 @@ void turn(const Context& context, const Rotation& rotation, kernels::Turn way, c
                           .places = rotation.places,
                           .first = first,
                           .rows = std::min(kRows, n - first),
-                          .turn = way},
+                          .turn = way,
+                          .pairs_neighbours = rotation.pairs_neighbours},
                          row_of(x, head), row_of(y, head), x.dtype());
   });
 }

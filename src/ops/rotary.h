@@ -22,6 +22,8 @@ Tensor rotation_table(std::span<const RotationPart> parts, double scale);
 struct Rotation {
   Tensor table;
   std::vector<Index> places;
+  /// See kernels::RotatedRows.
+  bool pairs_neighbours = false;
 };
 
 /// x [H, n, d], row i of each head turned by row places[i] of the table.

@@ -7,6 +7,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "ops/gradients.h"
+#include "ops/typed_product.h"
 
 namespace longformer::ops {
 namespace {
@@ -17,20 +18,6 @@ const void* matrix(const Tensor& x, Index first_element) {
 }
 void* matrix(Tensor& x, Index first_element) {
   return static_cast<std::byte*>(x.raw()) + at(first_element) * element_size(x.dtype());
-}
-
-void product(const kernels::GemmShape& shape, DType in, const void* a, const void* b, DType out,
-             void* c) {
-  if (in == DType::f32) {
-    kernels::gemm(shape, static_cast<const float*>(a), static_cast<const float*>(b),
-                  static_cast<float*>(c));
-  } else if (out == DType::f32) {
-    kernels::gemm(shape, static_cast<const BFloat16*>(a), static_cast<const BFloat16*>(b),
-                  static_cast<float*>(c));
-  } else {
-    kernels::gemm(shape, static_cast<const BFloat16*>(a), static_cast<const BFloat16*>(b),
-                  static_cast<BFloat16*>(c));
-  }
 }
 
 /// Sizes and places of the matrices of documents and heads.

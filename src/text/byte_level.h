@@ -1,15 +1,16 @@
-// Byte-level BPE of text: cuts it into words as the GPT-2 pattern does, and merges each.
+// Byte-level BPE of text: cuts it into words as the expressions of its file do, and merges each.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "text/byte_pair_encoding.h"
+#include "text/expression_splitter.h"
 #include "text/token.h"
 #include "text/tokenizer_spec.h"
-#include "text/unicode.h"
 
 namespace longformer::text {
 
@@ -21,7 +22,7 @@ class ByteLevelEncoder {
   /// Buffers that calls of one thread reuse.
   struct Workspace {
     PieceCache cache;
-    CharacterTable<std::uint8_t> classes;
+    ExpressionSplitter::Classes classes;
     BytePairEncoder::Workspace merging;
     std::vector<PieceToken> tokens;
     std::string prefixed;
@@ -32,6 +33,12 @@ class ByteLevelEncoder {
               std::vector<TokenSpan>& spans) const;
 
  private:
+  struct Range {
+    std::size_t begin, end;
+  };
+  /// Cuts the range by one expression after another, and its words as ByteLevel says.
+  void encode_words(std::string_view text, Range range, std::span<const WordExpression> expressions,
+                    Workspace& work, std::vector<TokenSpan>& spans) const;
   std::size_t encode_prefixed(std::string_view text, std::size_t begin, std::size_t end,
                               Workspace& work, std::vector<TokenSpan>& spans) const;
   /// Appends the tokens of one piece, which starts at `base` of the text.
@@ -39,6 +46,8 @@ class ByteLevelEncoder {
                     Workspace& work, std::vector<TokenSpan>& spans) const;
 
   BytePairEncoder merges_;
+  WordExpression gpt2_ = {};
+  std::vector<WordExpression> expressions_;
   bool add_prefix_space_;
   bool split_words_;
 };

@@ -1,8 +1,11 @@
 #include "text/byte_pair_encoding.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <utility>
 
 #include "text/unicode.h"
 
@@ -54,9 +57,13 @@ BytePairEncoder::BytePairEncoder(const Vocabulary& vocabulary, const std::vector
                                  BytePairOptions options)
     : vocabulary_(vocabulary), options_(options) {
   for (std::size_t byte = 0; byte < 256; ++byte) {
-    std::string character;
-    append_utf8(character_of_byte(static_cast<unsigned char>(byte)), character);
-    id_of_byte_[byte] = vocabulary.find(character).value_or(-1);
+    std::string token;
+    if (options.merges_characters) {
+      token = fmt::format("<0x{:02X}>", byte);
+    } else {
+      append_utf8(character_of_byte(static_cast<unsigned char>(byte)), token);
+    }
+    id_of_byte_[byte] = vocabulary.find(token).value_or(-1);
   }
   slots_.assign(std::bit_ceil(merges.size() * 2 + 2), Slot{no_pair, no_rank, -1});
   const auto mask = slots_.size() - 1;
@@ -77,7 +84,7 @@ const BytePairEncoder::Slot& BytePairEncoder::lookup(std::int32_t left, std::int
   return slots_[slot];
 }
 
-void BytePairEncoder::start_symbols(std::string_view piece, Workspace& work) const {
+void BytePairEncoder::start_bytes(std::string_view piece, Workspace& work) const {
   work.ids.clear();
   work.ends.clear();
   bool open_unknown = false;
@@ -95,6 +102,36 @@ void BytePairEncoder::start_symbols(std::string_view piece, Workspace& work) con
     work.ends.push_back(position);
     open_unknown = unknown;
   }
+}
+
+// `tokenizers` holds an unknown token back until the next character that is one, over bytes too.
+void BytePairEncoder::start_characters(std::string_view piece, Workspace& work) const {
+  work.ids.clear();
+  work.ends.clear();
+  std::uint32_t position = 0, unknown_size = 0;
+  const auto add = [&](std::int32_t id, std::uint32_t size) {
+    work.ids.push_back(id);
+    work.ends.push_back(position += size);
+  };
+  const auto flush = [&] {
+    if (unknown_size > 0) add(*options_.unknown, std::exchange(unknown_size, 0));
+  };
+  const auto id_of = [&](char byte) { return id_of_byte_[static_cast<unsigned char>(byte)]; };
+  for (std::uint32_t i = 0, size = 0; i < piece.size(); i += size) {
+    size = decode_valid(piece.data() + i).size;
+    const auto character = piece.substr(i, size);
+    if (const auto id = vocabulary_.find(character)) {
+      flush();
+      add(*id, size);
+    } else if (options_.byte_fallback &&
+               std::ranges::all_of(character, [&](char c) { return id_of(c) >= 0; })) {
+      for (const char c : character) add(id_of(c), 1);
+    } else if (options_.unknown) {
+      if (!options_.fuse_unknown) flush();
+      unknown_size += size;
+    }
+  }
+  flush();
 }
 
 // Merges the best pair, leftmost first, until none is left; the arrays close up after each merge.
@@ -194,6 +231,7 @@ void BytePairEncoder::merge_long(Workspace& work) const {
 }
 
 std::optional<std::int32_t> BytePairEncoder::whole_token(std::string_view piece) const {
+  if (options_.merges_characters) return vocabulary_.find(piece);
   std::string characters;
   for (const char c : piece)
     append_utf8(character_of_byte(static_cast<unsigned char>(c)), characters);
@@ -209,13 +247,29 @@ void BytePairEncoder::encode(std::string_view piece, Workspace& work,
       return;
     }
   }
-  start_symbols(piece, work);
+  if (options_.merges_characters) {
+    start_characters(piece, work);
+  } else {
+    start_bytes(piece, work);
+  }
   if (work.ids.size() <= short_piece) {
     merge_short(work);
   } else {
     merge_long(work);
   }
   for (std::size_t i = 0; i < work.ids.size(); ++i) tokens.push_back({work.ids[i], work.ends[i]});
+}
+
+bool BytePairEncoder::may_cut_before(std::string_view character) const {
+  const bool all_bytes = std::ranges::all_of(id_of_byte_, [](std::int32_t id) { return id >= 0; });
+  const bool keeps_places = options_.unknown || (options_.byte_fallback && all_bytes);
+  if (options_.ignore_merges || !keeps_places || !vocabulary_.find(character)) return false;
+  return std::ranges::none_of(slots_, [&](const Slot& slot) {
+    if (slot.pair == no_pair) return false;
+    std::string_view token = vocabulary_.token(slot.result);
+    while (token.starts_with(character)) token.remove_prefix(character.size());
+    return token.find(character) != std::string_view::npos;
+  });
 }
 
 }  // namespace longformer::text

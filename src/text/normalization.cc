@@ -203,6 +203,11 @@ Taken take(const Characters& characters, std::size_t begin, const NormalizationS
   const auto at = [&](std::size_t i) { return characters[begin + i].value; };
   const auto available = characters.size() - begin;
   std::size_t size = 0;
+  if (step.joins_spaces) {
+    while (size < available && has_flag(at(size), CharacterFlags::whitespace)) ++size;
+    const bool breaks = size == 1 && (at(0) == U'\n' || at(0) == U'\r' || at(0) == U'\t');
+    return {std::max<std::size_t>(size, 1), size > 1 || breaks};
+  }
   if (step.run > 0) {
     while (size < available && at(size) == step.pattern[0]) ++size;
     return {std::max<std::size_t>(size, 1), size >= step.run};

@@ -36,6 +36,8 @@ struct NormalizationStep {
   std::u32string pattern;          ///< replace: what, never empty.
   /// replace: runs of so many or more of the one character of the pattern; 0: the pattern as it is.
   std::size_t run = 0;
+  /// replace: runs of two or more of any whitespace, line breaks and tabs alone too, instead.
+  bool joins_spaces = false;
   std::u32string content;                   ///< replace, prepend: by what.
   std::shared_ptr<const CharacterMap> map;  ///< map
 };

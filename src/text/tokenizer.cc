@@ -16,7 +16,7 @@
 #include "text/byte_level.h"
 #include "text/encoder_folder.h"
 #include "text/encoding_time.h"
-#include "text/metaspace.h"
+#include "text/piece_encoder.h"
 #include "text/tokenizer_spec.h"
 #include "text/unicode.h"
 
@@ -139,7 +139,9 @@ struct Tokenizer::Implementation {
         bert_words.emplace(spec);
         break;
       case text::TokenizerKind::unigram:
-        metaspace.emplace(spec, normalized_matcher.first_bytes());
+      case text::TokenizerKind::byte_pair:
+      case text::TokenizerKind::word_level:
+        pieces.emplace(spec, normalized_matcher.first_bytes());
         break;
     }
     id_end = spec.vocabulary.id_end();
@@ -159,7 +161,7 @@ struct Tokenizer::Implementation {
   struct Workspace {
     text::ByteLevelEncoder::Workspace byte_level;
     text::BertWordEncoder::Workspace bert_words;
-    text::MetaspaceEncoder::Workspace metaspace;
+    text::PieceEncoder::Workspace pieces;
     std::array<std::vector<TokenSpan>, 2> spans;
   };
 
@@ -218,8 +220,8 @@ struct Tokenizer::Implementation {
         }
       } else {
         const auto subspan = std::span(characters).subspan(first, last - first + 1);
-        if (metaspace) {
-          metaspace->encode_normalized(subspan, work.metaspace, spans);
+        if (pieces) {
+          pieces->encode_normalized(subspan, work.pieces, spans);
         } else {
           bert_words->encode_normalized(subspan, work.bert_words, spans);
         }
@@ -230,9 +232,9 @@ struct Tokenizer::Implementation {
   // Text between added tokens of the raw text.
   void encode_part(std::string_view text, std::size_t begin, std::size_t end, Workspace& work,
                    std::vector<TokenSpan>& spans) const {
-    if (metaspace) {
+    if (pieces) {
       const auto spans_before = spans.size();
-      if (metaspace->encode(text, begin, end, work.metaspace, spans)) return;
+      if (pieces->encode(text, begin, end, work.pieces, spans)) return;
       spans.resize(spans_before);
       encode_normalized(text, begin, end, work, spans);
       return;
@@ -322,9 +324,9 @@ struct Tokenizer::Implementation {
   Encoding assemble(std::span<const std::string_view> texts, const Workspace& work,
                     const EncodeOptions& options) const {
     const bool pair = texts.size() == 2;
-    const auto& pieces = pair ? spec.pair : spec.single;
+    const auto& places = pair ? spec.pair : spec.single;
     std::int64_t added = 0;
-    for (const auto& piece : pieces) added += static_cast<std::int64_t>(piece.ids.size());
+    for (const auto& piece : places) added += static_cast<std::int64_t>(piece.ids.size());
     if (!options.add_special_tokens) added = 0;
     const std::array<std::int64_t, 2> counts{
         static_cast<std::int64_t>(work.spans[0].size()),
@@ -343,7 +345,7 @@ struct Tokenizer::Implementation {
     encoding.type_ids.reserve(total);
     encoding.special_tokens_mask.reserve(total);
     encoding.sequence_ids.reserve(total);
-    for (const auto& piece : pieces) {
+    for (const auto& piece : places) {
       if (piece.sequence >= 0) {
         const auto which = static_cast<std::size_t>(piece.sequence);
         if (which >= texts.size()) continue;
@@ -371,7 +373,7 @@ struct Tokenizer::Implementation {
   text::AddedTokenMatcher normalized_matcher;
   std::optional<text::ByteLevelEncoder> byte_level;
   std::optional<text::BertWordEncoder> bert_words;
-  std::optional<text::MetaspaceEncoder> metaspace;
+  std::optional<text::PieceEncoder> pieces;
   std::int32_t id_end = 0;
   std::map<std::int32_t, std::string> added_texts;
   std::set<std::string, std::less<>> special_texts;
@@ -394,7 +396,8 @@ Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string
     spec.normalization.emplace(spec.normalization.begin(), text::NormalizationKind::lowercase);
   }
   for (const std::string& token : added) {
-    if (text::find_token(spec, token)) continue;
+    const auto is_known = [&](const text::AddedToken& one) { return one.content == token; };
+    if (std::ranges::any_of(spec.added, is_known)) continue;
     text::add_token(spec, {.content = token, .normalized = false, .special = true}, folder);
   }
   return Tokenizer(std::make_shared<const Implementation>(std::move(spec)));
@@ -412,7 +415,9 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
   const text::EncodingTime time;
   const ValidText valid(text);
   const std::array<std::string_view, 1> texts{valid.view()};
-  Encoding encoding = implementation_->encode(texts, options);
+  EncodeOptions how = options;
+  how.add_special_tokens = how.add_special_tokens && has_template_;
+  Encoding encoding = implementation_->encode(texts, how);
   check_rows(encoding);
   return encoding;
 }
@@ -424,9 +429,17 @@ Encoding Tokenizer::encode_pair(std::string_view text, std::string_view pair,
   const ValidText first(text);
   const ValidText second(pair);
   const std::array<std::string_view, 2> texts{first.view(), second.view()};
-  Encoding encoding = implementation_->encode(texts, options);
+  EncodeOptions how = options;
+  how.add_special_tokens = how.add_special_tokens && has_template_;
+  Encoding encoding = implementation_->encode(texts, how);
   check_rows(encoding);
   return encoding;
+}
+
+Tokenizer Tokenizer::without_template() const {
+  Tokenizer plain = *this;
+  plain.has_template_ = false;
+  return plain;
 }
 
 Tokenizer Tokenizer::with_rows(std::int64_t rows) const {
@@ -483,6 +496,10 @@ std::string Tokenizer::kind() const {
       return "WordPiece";
     case text::TokenizerKind::unigram:
       return "Unigram";
+    case text::TokenizerKind::byte_pair:
+      return "BPE";
+    case text::TokenizerKind::word_level:
+      return "WordLevel";
   }
   return "";
 }

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-enum class Family { bert, mpnet, roberta, gpt2, albert, t5 };
+enum class Family { bert, mpnet, roberta, gpt2, albert, t5, llama, gemma };
 
 constexpr std::array<const char*, 7> roles{"bos", "eos", "unk", "sep", "pad", "cls", "mask"};
 
@@ -38,9 +38,14 @@ std::string usual_name(Family family, const std::string& role) {
       {"pad", "<pad>"}, {"cls", "[CLS]"}, {"mask", "[MASK]"}};
   static const std::map<std::string, std::string> t5{
       {"eos", "</s>"}, {"unk", "<unk>"}, {"pad", "<pad>"}};
+  static const std::map<std::string, std::string> llama{
+      {"bos", "<s>"}, {"eos", "</s>"}, {"unk", "<unk>"}};
+  static const std::map<std::string, std::string> gemma{
+      {"bos", "<bos>"}, {"eos", "<eos>"}, {"unk", "<unk>"}, {"pad", "<pad>"}, {"mask", "<mask>"}};
   static const std::map<Family, const std::map<std::string, std::string>*> families{
-      {Family::bert, &bert}, {Family::mpnet, &mpnet},   {Family::roberta, &roberta},
-      {Family::gpt2, &gpt2}, {Family::albert, &albert}, {Family::t5, &t5}};
+      {Family::bert, &bert},   {Family::mpnet, &mpnet},   {Family::roberta, &roberta},
+      {Family::gpt2, &gpt2},   {Family::albert, &albert}, {Family::t5, &t5},
+      {Family::llama, &llama}, {Family::gemma, &gemma}};
   const auto& names = *families.at(family);
   const auto found = names.find(role);
   return found == names.end() ? "" : found->second;
@@ -64,7 +69,12 @@ std::optional<Family> family_of_class(const TokenizerSpec& spec, const FolderOpt
 
 Family family_of(const TokenizerSpec& spec, const FolderOptions& options) {
   if (const auto family = family_of_class(spec, options)) return *family;
-  if (spec.kind == TokenizerKind::word_piece) return Family::bert;
+  if (spec.kind == TokenizerKind::word_piece || spec.kind == TokenizerKind::word_level) {
+    return Family::bert;
+  }
+  if (spec.kind == TokenizerKind::byte_pair) {
+    return find_token(spec, "<bos>") ? Family::gemma : Family::llama;
+  }
   if (spec.kind == TokenizerKind::unigram) {
     if (find_token(spec, "[CLS]")) return Family::albert;
     return find_token(spec, "<s>") ? Family::roberta : Family::t5;

@@ -1,5 +1,8 @@
 // Reading of tokenizer.json.
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "core/error.h"
@@ -134,7 +137,13 @@ NormalizationStep read_replace(const Section& item) {
     step.pattern = characters_of(pattern.text("String", ""));
   } else {
     require(expression.value.is_string(), "{}: expected String or Regex, found none", pattern.name);
-    read_expression(expression, step);
+    // The expression of DeBERTa-v2.
+    step.joins_spaces = expression.value.get<std::string>() == R"(\s{2,}|[\n\r\t])";
+    if (step.joins_spaces) {
+      step.pattern = U" ";
+    } else {
+      read_expression(expression, step);
+    }
   }
   require(!step.pattern.empty(), "{}: expected a pattern that is not empty", pattern.name);
   const auto content = item.text("content", "");
@@ -239,6 +248,45 @@ PrefixScheme read_prefix_scheme(const Section& item) {
   return scheme == "first" ? PrefixScheme::first : PrefixScheme::always;
 }
 
+// A Split at a text: what becomes of the places where it stands.
+void read_split(const Section& item, PieceCut& cut) {
+  constexpr std::array<std::string_view, 5> kBehaviors = {
+      "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+  const auto pattern = item.at("pattern");
+  cut.kind = PieceCut::Kind::pattern;
+  cut.inverts = item.flag("invert", false);
+  const auto name = item.text("behavior", "");
+  const auto behavior = std::ranges::find(kBehaviors, name);
+  require(behavior != kBehaviors.end(), "{}.behavior: expected {}, found '{}'", item.name,
+          fmt::join(kBehaviors, ", "), name);
+  cut.behavior = static_cast<SplitBehavior>(behavior - kBehaviors.begin());
+  require(!pattern.at("Regex").present(),
+          "{}.Regex: expected a String where no ByteLevel follows, found '{}'", pattern.name,
+          pattern.text("Regex", ""));
+  cut.pattern = characters_of(pattern.text("String", ""));
+  require(!cut.pattern.empty(), "{}: expected a String that is not empty, found {}", pattern.name,
+          pattern.value.dump());
+}
+
+// A Split before ByteLevel. The expressions that are known leave nothing between their matches, so
+// that what is done with these words is all that a behaviour can mean.
+void read_words(const Section& item, TokenizerSpec& spec) {
+  const auto pattern = item.at("pattern");
+  const auto text = pattern.text("Regex", "");
+  const auto expression = word_expression(text);
+  require(expression.has_value(),
+          "{}.Regex: expected the expression of GPT-2, GPT-4, Llama 3 or Qwen2, found {}",
+          pattern.name, pattern.value.dump());
+  const auto behavior = item.text("behavior", "");
+  const bool inverts = item.flag("invert", false);
+  require(behavior == "Isolated" || behavior == "MergedWithPrevious" ||
+              behavior == "MergedWithNext" || (behavior == "Removed" && inverts),
+          "{}.behavior: expected Isolated, MergedWithPrevious, MergedWithNext, or Removed with "
+          "invert, found '{}'{}",
+          item.name, behavior, inverts ? " with invert" : "");
+  spec.expressions.push_back(*expression);
+}
+
 // A setting of the folder's class, if there is one, else that of the item.
 PrefixScheme read_prefix_scheme(const Section& item, const ClassSettings& settings) {
   if (!settings.add_prefix_space) return read_prefix_scheme(item);
@@ -251,31 +299,45 @@ void read_cuts(const Section& section, const ClassSettings& settings, TokenizerS
     const auto type = item.type();
     if (type == "WhitespaceSplit") {
       cut.kind = PieceCut::Kind::whitespace;
+    } else if (type == "Whitespace") {
+      cut.kind = PieceCut::Kind::words;
+    } else if (type == "Split") {
+      read_split(item, cut);
     } else if (type == "Metaspace") {
       cut.replacement = read_character(item, "replacement", "");
       cut.prefix = read_prefix_scheme(item, settings);
       cut.split = item.flag("split", true);
     } else {
-      unsupported(item, "Metaspace or WhitespaceSplit");
+      unsupported(item, "Metaspace, WhitespaceSplit, Whitespace or Split");
     }
     spec.cuts.push_back(cut);
   }
 }
 
+// ByteLevel comes last; what stands before it cuts the text.
+void read_byte_level(const std::vector<Section>& items, const ClassSettings& settings,
+                     TokenizerSpec& spec) {
+  for (std::size_t i = 0; i + 1 < items.size(); ++i) {
+    if (items[i].type() != "Split") unsupported(items[i], "Split before a ByteLevel");
+    read_words(items[i], spec);
+  }
+  const Section& last = items.back();
+  if (last.type() != "ByteLevel") unsupported(last, "nothing behind a ByteLevel");
+  const bool own = last.flag("add_prefix_space", true);
+  spec.add_prefix_space = settings.add_prefix_space.value_or(own);
+  spec.split_words = last.flag("use_regex", true);
+}
+
 void read_pre_tokenizer(const Section& section, const ClassSettings& settings,
                         TokenizerSpec& spec) {
-  if (spec.kind == TokenizerKind::unigram) return read_cuts(section, settings, spec);
   const auto items = flattened(section, "pretokenizers");
-  const bool bytes = spec.kind == TokenizerKind::byte_level_bpe;
-  const std::string wanted = bytes ? "ByteLevel" : "BertPreTokenizer";
+  if (spec.kind == TokenizerKind::byte_level_bpe) return read_byte_level(items, settings, spec);
+  if (spec.kind != TokenizerKind::word_piece) return read_cuts(section, settings, spec);
+  const std::string wanted = "BertPreTokenizer";
   if (items.size() != 1) {
     fail("{}: expected one {}, found {} pre-tokenizers", section.name, wanted, items.size());
   }
   if (items[0].type() != wanted) unsupported(items[0], wanted);
-  if (!bytes) return;
-  const bool own = items[0].flag("add_prefix_space", true);
-  spec.add_prefix_space = settings.add_prefix_space.value_or(own);
-  spec.split_words = items[0].flag("use_regex", true);
 }
 
 std::vector<TemplatePiece> read_template(const Section& pieces, const Section& special) {
@@ -419,26 +481,38 @@ void read_byte_pair_model(const Section& model, TokenizerSpec& spec) {
     const auto value = model.text(option, "");
     require(value.empty(), "{}.{}: expected none, found '{}'", model.name, option, value);
   }
-  require(!model.flag("byte_fallback", false), "{}.byte_fallback: expected false, found true",
-          model.name);
+  const bool bytes = spec.kind == TokenizerKind::byte_level_bpe;
+  spec.byte_pair.merges_characters = !bytes;
+  spec.byte_pair.byte_fallback = model.flag("byte_fallback", false);
+  require(!bytes || !spec.byte_pair.byte_fallback,
+          "{}.byte_fallback: expected false beside a ByteLevel, found true", model.name);
   const auto dropout = model.at("dropout");
   require(!dropout.present() || dropout.value == 0, "{}: expected no dropout, found {}",
           dropout.name, dropout.value.dump());
   spec.byte_pair.fuse_unknown = model.flag("fuse_unk", false);
   spec.byte_pair.ignore_merges = model.flag("ignore_merges", false);
   const auto unknown = model.text("unk_token", "");
-  if (!unknown.empty()) spec.byte_pair.unknown = spec.vocabulary.find(unknown);
+  if (unknown.empty()) return;
+  spec.byte_pair.unknown = spec.vocabulary.find(unknown);
+  require(bytes || spec.byte_pair.unknown,
+          "{}.unk_token: expected a token of the vocabulary, found '{}'", model.name, unknown);
+}
+
+// The id of the token for what the model does not know.
+std::int32_t read_unknown(const Section& model, const std::string& otherwise,
+                          const TokenizerSpec& spec) {
+  const auto unknown = model.text("unk_token", otherwise);
+  const auto id = spec.vocabulary.find(unknown);
+  require(id.has_value(), "{}.unk_token: expected a token of the vocabulary, found '{}'",
+          model.name, unknown);
+  return *id;
 }
 
 void read_word_piece_model(const Section& model, TokenizerSpec& spec) {
   auto& options = spec.word_piece;
   options.continuing_prefix = model.text("continuing_subword_prefix", "##");
   options.longest_word = model.integer("max_input_chars_per_word", 100);
-  const auto unknown = model.text("unk_token", "[UNK]");
-  const auto id = spec.vocabulary.find(unknown);
-  require(id.has_value(), "{}.unk_token: expected a token of the vocabulary, found '{}'",
-          model.name, unknown);
-  options.unknown = *id;
+  options.unknown = read_unknown(model, "[UNK]", spec);
 }
 
 void read_added_tokens(const Section& section, const std::string& path, TokenizerSpec& spec) {
@@ -465,6 +539,39 @@ ClassSettings settings_of_kind(ClassSettings settings, TokenizerKind kind) {
   return settings;
 }
 
+// Reads tables and options of the model, and says what kind it is.
+void read_model(const Section& model, const std::string& path, bool has_byte_level,
+                JsonTables& tables, TokenizerSpec& spec) {
+  // Files written before 2021 do not name the type.
+  const auto type = model.text("type", tables.has_scores   ? "Unigram"
+                                       : tables.has_merges ? "BPE"
+                                                           : "WordPiece");
+  const bool unigram = type == "Unigram";
+  if (type != "BPE" && type != "WordPiece" && type != "WordLevel" && !unigram) {
+    unsupported(model, "BPE, WordPiece, WordLevel or Unigram");
+  }
+  require(unigram ? tables.has_scores : tables.has_vocabulary, "{}.vocab: expected {}", model.name,
+          unigram ? "an array of tokens and scores" : "an object of tokens and ids");
+  spec.vocabulary = std::move(tables.vocabulary);
+  spec.vocabulary.finish(path, unigram);
+  if (unigram) {
+    spec.kind = TokenizerKind::unigram;
+    spec.unigram.scores = std::move(tables.scores);
+    read_unigram_model(model, spec);
+  } else if (type == "BPE") {
+    spec.kind = has_byte_level ? TokenizerKind::byte_level_bpe : TokenizerKind::byte_pair;
+    require(tables.has_merges, "{}.merges: expected an array", model.name);
+    set_merges(spec, tables.merges, path);
+    read_byte_pair_model(model, spec);
+  } else if (type == "WordPiece") {
+    spec.kind = TokenizerKind::word_piece;
+    read_word_piece_model(model, spec);
+  } else {
+    spec.kind = TokenizerKind::word_level;
+    spec.word_level.unknown = read_unknown(model, "<unk>", spec);
+  }
+}
+
 }  // namespace
 
 void add_bert_normalization(TokenizerSpec& spec, const BertNormalization& options, bool clean) {
@@ -485,32 +592,12 @@ TokenizerSpec read_tokenizer_json(const std::string& path, const ClassSettings& 
   const auto model = root.at("model");
   require(model.value.is_object(), "{}: expected an object, found {}", model.name,
           model.value.type_name());
-  // Files written before 2021 do not name the type.
-  const auto type = model.text("type", tables.has_scores   ? "Unigram"
-                                       : tables.has_merges ? "BPE"
-                                                           : "WordPiece");
+  bool has_byte_level = false;
+  for (const auto& item : flattened(root.at("pre_tokenizer"), "pretokenizers")) {
+    has_byte_level = has_byte_level || item.type() == "ByteLevel";
+  }
   TokenizerSpec spec;
-  const bool unigram = type == "Unigram";
-  if (type != "BPE" && type != "WordPiece" && !unigram) {
-    unsupported(model, "BPE, WordPiece or Unigram");
-  }
-  require(unigram ? tables.has_scores : tables.has_vocabulary, "{}.vocab: expected {}", model.name,
-          unigram ? "an array of tokens and scores" : "an object of tokens and ids");
-  spec.vocabulary = std::move(tables.vocabulary);
-  spec.vocabulary.finish(path, unigram);
-  if (unigram) {
-    spec.kind = TokenizerKind::unigram;
-    spec.unigram.scores = std::move(tables.scores);
-    read_unigram_model(model, spec);
-  } else if (type == "BPE") {
-    spec.kind = TokenizerKind::byte_level_bpe;
-    require(tables.has_merges, "{}.merges: expected an array", model.name);
-    set_merges(spec, tables.merges, path);
-    read_byte_pair_model(model, spec);
-  } else {
-    spec.kind = TokenizerKind::word_piece;
-    read_word_piece_model(model, spec);
-  }
+  read_model(model, path, has_byte_level, tables, spec);
   const ClassSettings settings = settings_of_kind(class_settings, spec.kind);
   read_normalizer(root.at("normalizer"), settings, spec);
   read_pre_tokenizer(root.at("pre_tokenizer"), settings, spec);

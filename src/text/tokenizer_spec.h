@@ -10,15 +10,19 @@
 #include "text/added_tokens.h"
 #include "text/byte_pair_encoding.h"
 #include "text/decoding.h"
+#include "text/expression_splitter.h"
 #include "text/normalization.h"
+#include "text/piece_cuts.h"
 #include "text/tokenizer_class.h"
 #include "text/unigram.h"
 #include "text/vocabulary.h"
+#include "text/word_level.h"
 #include "text/word_piece.h"
 
 namespace longformer::text {
 
-enum class TokenizerKind { byte_level_bpe, word_piece, unigram };
+/// `byte_pair` merges characters, `byte_level_bpe` the bytes of words.
+enum class TokenizerKind { byte_level_bpe, word_piece, unigram, byte_pair, word_level };
 
 /// A place of a template: one of the texts, or special tokens.
 struct TemplatePiece {
@@ -34,20 +38,6 @@ struct OffsetTrimming {
   bool add_prefix_space = true;  ///< The first token keeps one leading space, which was added.
 };
 
-enum class PrefixScheme { first, always, never };
-
-/// How a unigram model cuts normalised text into pieces; a tokenizer has a list of such cuts.
-struct PieceCut {
-  enum class Kind {
-    whitespace,  ///< At whitespace, which is dropped.
-    metaspace,   ///< Spaces become the replacement, and each of them begins a piece.
-  };
-  Kind kind = Kind::metaspace;
-  char32_t replacement = 0x2581;
-  PrefixScheme prefix = PrefixScheme::always;  ///< Which pieces get a replacement in front.
-  bool split = true;                           ///< Cut there.
-};
-
 struct TokenizerSpec {
   TokenizerKind kind = TokenizerKind::byte_level_bpe;
   Vocabulary vocabulary;
@@ -55,10 +45,12 @@ struct TokenizerSpec {
   BytePairOptions byte_pair;
   WordPieceOptions word_piece;
   UnigramOptions unigram;
-  std::vector<PieceCut> cuts;  ///< Unigram
+  WordLevelOptions word_level;
+  std::vector<PieceCut> cuts;  ///< Unigram, BPE of characters and WordLevel
   std::vector<NormalizationStep> normalization;
+  std::vector<WordExpression> expressions;  ///< Byte level: cut the text into words first.
   bool add_prefix_space = false;
-  bool split_words = true;  ///< Byte level: cut the text into words first.
+  bool split_words = true;  ///< Byte level: cut the text, or those words, as GPT-2 does.
   std::vector<OffsetTrimming> trimming;
   std::vector<TemplatePiece> single{{.sequence = 0, .ids = {}, .type_id = 0}};
   std::vector<TemplatePiece> pair{{.sequence = 0, .ids = {}, .type_id = 0},

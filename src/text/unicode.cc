@@ -38,10 +38,10 @@ std::uint16_t flags_of_category(char32_t c, utf8proc_category_t category) {
     case UTF8PROC_CATEGORY_LO:
       return Flags::letter | Flags::word;
     case UTF8PROC_CATEGORY_MN:
-      return Flags::nonspacing | Flags::mark | Flags::word;
+      return Flags::nonspacing | Flags::mark | Flags::later_mark | Flags::word;
     case UTF8PROC_CATEGORY_MC:
     case UTF8PROC_CATEGORY_ME:
-      return Flags::mark | Flags::word;
+      return Flags::mark | Flags::later_mark | Flags::word;
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
       return Flags::number | Flags::word;

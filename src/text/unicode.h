@@ -19,9 +19,10 @@ struct CharacterFlags {
   static constexpr std::uint16_t dropped = 1 << 3;      ///< Removed by BERT's cleaning.
   static constexpr std::uint16_t punctuation = 1 << 4;  ///< A word of its own for BERT.
   static constexpr std::uint16_t nonspacing = 1 << 5;   ///< \p{Mn}, stripped as an accent.
-  static constexpr std::uint16_t mark = 1 << 6;         ///< \p{M}
+  static constexpr std::uint16_t mark = 1 << 6;         ///< \p{M}, stripped as a mark.
   static constexpr std::uint16_t word = 1 << 7;         ///< \w
   static constexpr std::uint16_t indecomposable = 1 << 8;
+  static constexpr std::uint16_t later_mark = 1 << 9;  ///< \p{M} in expressions: a later Unicode.
 };
 
 std::uint16_t character_flags(char32_t character);

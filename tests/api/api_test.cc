@@ -155,7 +155,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "tiny_xlm_roberta", "tiny_distilbert", "tiny_electra", "tiny_modernbert",
                     "tiny_modernbert_untied", "tiny_modernbert_old_keys", "tiny_modernbert_yarn",
                     "tiny_modernbert_dynamic", "tiny_nomic_bert", "tiny_nomic_bert_dynamic",
-                    "tiny_nomic_bert_mlm", "tiny_gte", "tiny_jina_embeddings_v3"),
+                    "tiny_nomic_bert_mlm", "tiny_gte", "tiny_jina_embeddings_v3", "tiny_mpnet",
+                    "tiny_mpnet_model", "tiny_jina_v2", "tiny_deberta_v2", "tiny_deberta_v2_mlm",
+                    "tiny_eurobert", "tiny_eurobert_biased", "tiny_neobert", "tiny_qwen3",
+                    "tiny_gemma3", "tiny_gemma3_causal"),
     [](const auto& info) { return std::string(info.param); });
 
 /// The message of the Error that the work throws.

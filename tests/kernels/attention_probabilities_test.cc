@@ -20,7 +20,7 @@ std::vector<float> probabilities(const AttentionSpec& spec, const Inputs& in, Do
                                  int threads = 2) {
   const ProbabilityLayout layout = probability_layout(spec, which);
   std::vector<float> out(static_cast<std::size_t>(layout.rows * layout.columns), std::nanf(""));
-  attention_probabilities(spec, in.query, in.key, which, out, threads);
+  attention_probabilities(spec, {in.query, in.key}, which, out, threads);
   return out;
 }
 
@@ -146,11 +146,11 @@ TEST(Probabilities, Refused) {
   edit(spec).global_keys = {3};
   const Inputs in = random_inputs(spec, 1);
   std::vector<float> out(8 * 5);
-  EXPECT_THROW(attention_probabilities(spec, in.query, in.key, {0, 0}, out, 1), Error);
+  EXPECT_THROW(attention_probabilities(spec, {in.query, in.key}, {0, 0}, out, 1), Error);
   out.resize(8 * 6);
-  EXPECT_NO_THROW(attention_probabilities(spec, in.query, in.key, {0, 0}, out, 1));
+  EXPECT_NO_THROW(attention_probabilities(spec, {in.query, in.key}, {0, 0}, out, 1));
   spec.global_queries = GlobalQueries::see_everything;
-  EXPECT_THROW(attention_probabilities(spec, in.query, in.key, {0, 0}, out, 1), Error);
+  EXPECT_THROW(attention_probabilities(spec, {in.query, in.key}, {0, 0}, out, 1), Error);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "fixtures.h"
 #include "formats/json.h"
 #include "models/config.h"
+#include "models/registry.h"
 
 namespace longformer::models::encoder_config_test {
 namespace {
@@ -192,13 +193,74 @@ TEST(EncoderConfig, WindowsAndAnglesOfModernBert) {
   refused(R"("rope_parameters": {"full_attention": {"rope_theta": 0}})", "rope_theta");
 }
 
+TEST(EncoderConfig, BiasesByDistance) {
+  const EncoderConfig mpnet = parsed(R"({"model_type": "mpnet"})");
+  EXPECT_EQ(mpnet.vocab_size, 30527);
+  EXPECT_EQ(mpnet.max_tokens(), 510);
+  EXPECT_EQ(mpnet.recipe.distance_bias, DistanceBias::buckets);
+  EXPECT_EQ(mpnet.recipe.bucket_rows, 32);
+  EXPECT_FALSE(mpnet.recipe.has_type_table);
+  const auto refused = [](const std::string& text, const char* part) {
+    expect_error(error_of([&] { parsed(text); }), {"config.json", part});
+  };
+  refused(R"({"model_type": "mpnet", "relative_attention_num_buckets": 16})",
+          "relative_attention_num_buckets");
+  refused(R"({"model_type": "mpnet", "pad_token_id": 0})", "pad_token_id: expected 1 in an mpnet");
+
+  const std::string begin = R"({"model_type": "bert", "position_embedding_type": "alibi")";
+  const EncoderConfig gated = parsed(begin + R"(, "feed_forward_type": "geglu",
+      "emb_pooler": "mean", "max_position_embeddings": 8192, "hidden_act": "relu"})");
+  EXPECT_EQ(gated.recipe.distance_bias, DistanceBias::slopes);
+  EXPECT_TRUE(gated.recipe.is_gated && !gated.recipe.up_bias && gated.recipe.down_bias);
+  EXPECT_FALSE(gated.recipe.has_position_table);
+  EXPECT_EQ(gated.activation, Activation::gelu);
+  EXPECT_EQ(gated.max_tokens(), 8192);
+  EXPECT_EQ(gated.unused_keys, "");
+  EXPECT_EQ(gated.family->names.file_name("encoder.layer.0.attention.output.dense.weight"),
+            "encoder.layer.0.attention.output.dense.weight");
+  EXPECT_EQ(gated.family->names.file_name("encoder.layer.0.output.LayerNorm.bias"),
+            "encoder.layer.0.mlp.layernorm.bias");
+  const EncoderConfig plain = parsed(begin + R"(, "hidden_act": "relu"})");
+  EXPECT_FALSE(plain.recipe.is_gated);
+  EXPECT_EQ(plain.activation, Activation::relu);
+  EXPECT_TRUE(plain.family->names.renames.empty());
+  refused(begin + R"(, "feed_forward_type": "reglu"})", "feed_forward_type: expected geglu");
+  refused(begin + R"(, "emb_pooler": "max"})", "emb_pooler: expected mean");
+  refused(begin + R"(, "auto_map": {"AutoModel": "jinaai/jina-bert-v2-qk-post-norm--a.B"}})",
+          "qk-post-norm");
+}
+
+TEST(EncoderConfig, KeysOfDistances) {
+  const std::string begin = R"({"model_type": "deberta-v2", "relative_attention": true)";
+  const EncoderConfig third = parsed(begin + R"(, "position_buckets": 256, "pos_att_type":
+      ["p2c", "c2p"], "share_att_key": true, "norm_rel_ebd": "layer_norm", "type_vocab_size": 0,
+      "position_biased_input": false, "max_relative_positions": -1})");
+  const DistanceKeyRecipe& keys = *third.recipe.distance_keys;
+  EXPECT_TRUE(keys.has_keys && keys.has_queries && keys.has_table && keys.has_norm);
+  EXPECT_TRUE(keys.shares_projections);
+  EXPECT_EQ(keys.buckets.count, 256);
+  EXPECT_EQ(keys.buckets.most, 512);
+  EXPECT_FALSE(third.recipe.has_position_table || third.recipe.has_type_table);
+  EXPECT_EQ(third.unused_keys, "");
+  const EncoderConfig second = parsed(begin + R"(, "pos_att_type": "c2p|p2c"})");
+  EXPECT_TRUE(second.recipe.distance_keys->has_queries);
+  EXPECT_EQ(second.recipe.distance_keys->buckets.span(), 512);
+  EXPECT_EQ(second.traits().masked_lm->dense, "cls.predictions.transform.dense");
+  const EncoderConfig now = parsed(begin + R"(, "legacy": false})");
+  EXPECT_EQ(now.traits().masked_lm->dense, "lm_predictions.lm_head.dense");
+  const auto refused = [&](const std::string& keys, const char* part) {
+    expect_error(error_of([&] { parsed(begin + ", " + keys + "}"); }), {"config.json", part});
+  };
+  refused(R"("conv_kernel_size": 3)", "conv_kernel_size: expected 0, found 3: the convolution");
+  refused(R"("embedding_size": 128)", "embedding_size: expected 1536");
+  refused(R"("pooler_dropout": 0.1)", "pooler_dropout");
+  refused(R"("position_buckets": 1000)", "max_relative_positions: expected more than half");
+}
+
 TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"mpnet", "all-MiniLM"},
-      {"eurobert", "8,192 tokens"},
       {"big_bird", "longformer-base-4096"},
       {"deberta", "RoBERTa or ELECTRA"},
-      {"deberta-v2", "RoBERTa or ELECTRA"},
       {"albert", "DistilBERT"},
       {"t5", "those of LED and BART are"},
       {"gpt2", "take an encoder"},

@@ -20,6 +20,7 @@
 
 #include "activation_truth.h"
 #include "attention_gradient_rows.h"
+#include "bias_gradient_rows.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "fixtures.h"
@@ -518,6 +519,12 @@ std::vector<Row> rows() {
       rms_norm_row(),
       norm_without_bias_row(),
       rotate_row(),
+      rotate_row(true),
+      norm_with_offset_row(),
+      take_heads_row(),
+      norm_heads_row(),
+      add_row(),
+      embed_without_norm_row(),
       feed_forward_add_row({.inner = {.rate = 0.2f, .seed = 12}, .outer = dropout}),
       head_sections_row(),
       embed_row({}),
@@ -529,6 +536,10 @@ std::vector<Row> rows() {
       attention_row(false),
       attention_row(true),
       groups_row(),
+      attention_with_biases_row(),
+      bucket_biases_row(),
+      attention_with_distance_keys_row(),
+      scaled_row(),
       square_difference_row(),
       rows_row(false),
       rows_row(true),

@@ -8,23 +8,30 @@ import math
 import pathlib
 import types
 
+import alibi_models
 import gradient_parity
 import head_parity
 import model_parity
+import neobert_model
 import numpy
 import random_models
 import torch
 import transformers
 from transformers.models.deberta_v2 import modeling_deberta_v2
 from transformers.models.eurobert import modeling_eurobert
+from transformers.models.gemma3 import modeling_gemma3
 from transformers.models.gte import modeling_gte
 from transformers.models.jina_embeddings_v3 import modeling_jina_embeddings_v3
 from transformers.models.modernbert import modeling_modernbert
 from transformers.models.nomic_bert import modeling_nomic_bert
+from transformers.models.qwen3 import modeling_qwen3
 
 HEADS = head_parity.HEADS
 # Families that longformer_cpp runs; the others have their oracles alone.
-RUN = ["modernbert", "nomic_bert", "gte", "jina_embeddings_v3"]
+RUN = ["modernbert", "nomic_bert", "gte", "jina_embeddings_v3", "mpnet", "jina_v2", "deberta-v2"]
+RUN += ["eurobert", "neobert", "qwen3", "gemma3_text"]
+# Families whose classes know one way to compute attention.
+ONE_ROUTE = ("mpnet", "deberta-v2", "jina_v2")
 FAMILIES = {
     "modernbert": ("ModernBertModel",) * 4
     + ("ModernBertForMaskedLM", "ModernBertForMaskedLM untied", "ModernBertForSequenceClassification")
@@ -35,21 +42,27 @@ FAMILIES = {
     "eurobert": ("EuroBertModel", "EuroBertForMaskedLM", "EuroBertForMaskedLM untied")
     + ("EuroBertForSequenceClassification",) * 2
     + ("EuroBertForTokenClassification",),
+    "neobert": ("NeoBERTModel", "NeoBERTForMaskedLM", "NeoBERTForSequenceClassification"),
+    "qwen3": ("Qwen3Model",),
+    "gemma3_text": ("Gemma3TextModel",) * 2,
     "deberta-v2": ("DebertaV2Model",) * 2
     + ("DebertaV2ForMaskedLM", *(f"DebertaV2For{head}" for head in HEADS)),
     "gte": ("GteModel", "GteForMaskedLM", "GteForSequenceClassification", "GteForTokenClassification"),
     "jina_embeddings_v3": ("JinaEmbeddingsV3Model", "JinaEmbeddingsV3ForMaskedLM")
     + tuple(f"JinaEmbeddingsV3For{head}" for head in HEADS[:3]),
+    "jina_v2": ("JinaBertModel",) * 2 + tuple(alibi_models.CLASSES)[1:],
 }
 ROTARY = {
     "modernbert": modeling_modernbert.ModernBertRotaryEmbedding,
     "nomic_bert": modeling_nomic_bert.NomicBertRotaryEmbedding,
     "eurobert": modeling_eurobert.EuroBertRotaryEmbedding,
+    "qwen3": modeling_qwen3.Qwen3RotaryEmbedding,
+    "gemma3_text": modeling_gemma3.Gemma3RotaryEmbedding,
     "gte": modeling_gte.GteRotaryEmbedding,
     "jina_embeddings_v3": modeling_jina_embeddings_v3.JinaEmbeddingsV3RotaryEmbedding,
 }
 # Longest document per family: the oracle of DeBERTa keeps several n² scores per head.
-LONGEST = {"deberta-v2": 333, "mpnet": 513}
+LONGEST = {"deberta-v2": 333}
 ROPE_TYPES = ("default", "default", "default", "linear", "yarn", "dynamic")
 THETAS = (50.0, 1000.0, 10000.0, 160000.0)
 KINDS = ("full_attention", "sliding_attention")
@@ -92,7 +105,9 @@ def _normalize(original):
     def forward(self, x):
         if x.dtype != torch.float64:
             return original(self, x)
-        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+        is_gemma = isinstance(self, modeling_gemma3.Gemma3RMSNorm)
+        epsilon = self.eps if is_gemma else self.variance_epsilon
+        return (self.weight + int(is_gemma)) * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon))
 
     return forward
 
@@ -105,8 +120,8 @@ def double_precision():
     (position times frequency) stay in fp32: they define the model.
     """
     patches = [(kind, "forward", _exact_tables(kind.forward)) for kind in ROTARY.values()]
-    norm = modeling_eurobert.EuroBertRMSNorm
-    patches.append((norm, "forward", _normalize(norm.forward)))
+    for norm in (modeling_eurobert.EuroBertRMSNorm, modeling_qwen3.Qwen3RMSNorm, modeling_gemma3.Gemma3RMSNorm):
+        patches.append((norm, "forward", _normalize(norm.forward)))
     original = modeling_modernbert.apply_rotary_pos_emb
 
     def rotate(q, k, *arguments, **named):
@@ -189,7 +204,7 @@ class Case(random_models.Case):
         parameters = self.config.get("rope_parameters")
         if parameters is None:
             return {}
-        return parameters if self.model_type == "modernbert" else {None: parameters}
+        return parameters if self.model_type in ("modernbert", "gemma3_text") else {None: parameters}
 
     @property
     def is_dynamic(self):
@@ -235,7 +250,7 @@ def draw(index, decks, families):
         "eos_token_id": 2,
         "num_labels": 2,
     }
-    config["hidden_activation" if name == "modernbert" else "hidden_act"] = decks.deal(
+    config["hidden_activation" if name in ("modernbert", "gemma3_text") else "hidden_act"] = decks.deal(
         "activation", random_models.ACTIVATIONS
     )
     types = DRAW[name](decks, config, length, size)
@@ -350,6 +365,47 @@ def draw_eurobert(decks, config, length, _size):
     return 0
 
 
+def draw_neobert(decks, config, length, size):
+    del config["hidden_act"], config["bos_token_id"], config["eos_token_id"]
+    config["max_length"] = config["max_position_embeddings"] = length + decks.deal("spare positions", (0, 40))
+    config["norm_eps"] = decks.deal("epsilon", (1e-12, 1e-5, 1e-3))
+    return 0
+
+
+def draw_decoder(decks, config, size):
+    """Heads of a size of their own, and fewer of keys."""
+    heads = config["num_attention_heads"]
+    groups = [n for n in range(1, heads + 1) if heads % n == 0]
+    config["num_key_value_heads"] = groups[int(decks.random.integers(len(groups)))]
+    config["head_dim"] = decks.deal("size of decoder heads", (size, 2 * size, size + 2))
+    config["rms_norm_eps"] = decks.deal("epsilon", (1e-12, 1e-5, 1e-3))
+    config["attention_bias"] = decks.deal("attention_bias", (True, False))
+    config["layer_types"] = [KINDS[int(decks.random.integers(2))] for _ in range(config["num_hidden_layers"])]
+
+
+def draw_qwen3(decks, config, length, size):
+    draw_decoder(decks, config, size)
+    flat_rope(decks, "qwen3", config, length)
+    if decks.deal("windows of qwen3", (True, False)):
+        config |= {"use_sliding_window": True, "sliding_window": decks.deal("window", (2, 4, 9, 16, 64))}
+    else:
+        del config["layer_types"]
+    return 0
+
+
+def draw_gemma3(decks, config, length, size):
+    draw_decoder(decks, config, size)
+    config["max_position_embeddings"] = length + 5
+    config["sliding_window"] = decks.deal("window of gemma", (2, 4, 9, 16, 64, 512))
+    config["use_bidirectional_attention"] = decks.deal("bidirectional", (True, False))
+    config["query_pre_attn_scalar"] = decks.deal("scalar", (config["head_dim"], 7, 256))
+    ropes = {kind: draw_rope(decks, kind, length, decks.deal("theta", THETAS)) for kind in KINDS}
+    if decks.deal("scaled", (True, False)):
+        ropes = {kind: {"rope_type": "default", "rope_theta": decks.deal("theta", THETAS)} for kind in KINDS}
+    config["rope_parameters"] = ropes
+    return 0
+
+
 def draw_gte(decks, config, length, _size):
     types = decks.deal("types of gte", (0, 1, 2))
     flat_rope(decks, "gte", config, length, layer_norm_eps=decks.deal("epsilon", (1e-12, 1e-5)), type_vocab_size=types)
@@ -358,6 +414,16 @@ def draw_gte(decks, config, length, _size):
 
 def draw_jina(decks, config, length, _size):
     flat_rope(decks, "jina", config, length, layer_norm_eps=decks.deal("epsilon", (1e-12, 1e-5)), type_vocab_size=2)
+    return 2
+
+
+def draw_jina_v2(decks, config, length, _size):
+    config |= {
+        "max_position_embeddings": length + 5,
+        "layer_norm_eps": decks.deal("epsilon", (1e-12, 1e-5, 1e-3)),
+        "type_vocab_size": 2,
+        "feed_forward_type": decks.deal("feed-forward", ("geglu", "geglu", "original")),
+    }
     return 2
 
 
@@ -374,8 +440,6 @@ def draw_deberta(decks, config, length, _size):
         "share_att_key": decks.deal("shared keys", (True, True, False)),
         "norm_rel_ebd": decks.deal("relative norm", ("layer_norm", "none")),
         "position_biased_input": decks.deal("biased input", (False, False, True)),
-        "conv_kernel_size": decks.deal("convolution", (0, 0, 3)),
-        "conv_act": "gelu",
         "pooler_hidden_act": decks.deal("pooler activation", ("gelu", "tanh")),
         "legacy": decks.deal("legacy", (True, False)),
     }
@@ -386,6 +450,9 @@ def draw_deberta(decks, config, length, _size):
 
 
 DRAW = {
+    "neobert": draw_neobert,
+    "qwen3": draw_qwen3,
+    "gemma3_text": draw_gemma3,
     "modernbert": draw_modernbert,
     "mpnet": draw_mpnet,
     "nomic_bert": draw_nomic,
@@ -393,6 +460,7 @@ DRAW = {
     "deberta-v2": draw_deberta,
     "gte": draw_gte,
     "jina_embeddings_v3": draw_jina,
+    "jina_v2": draw_jina_v2,
 }
 
 
@@ -439,6 +507,10 @@ def finish(case, decks):
 # ---------------------------------------------------------------- running
 
 
+def class_named(name):
+    return getattr(neobert_model.CLASSES, name, None) or getattr(transformers, name)
+
+
 def redraw(model, deviation, gains_around_one, seed):
     """Draws all parameters from N(0, deviation), and gains of norms around one where wanted."""
     generator = torch.Generator().manual_seed(seed)
@@ -451,12 +523,24 @@ def redraw(model, deviation, gains_around_one, seed):
     return model.eval()
 
 
+def class_named(name):
+    return alibi_models.CLASSES.get(name) or getattr(transformers, name)
+
+
 def build(case, folder, seed):
-    model_class = getattr(transformers, case.class_name)
+    model_class = class_named(case.class_name)
     model = redraw(model_class(model_class.config_class(**case.settings())), 0.15, case.gains_around_one, seed)
     model.to(getattr(torch, case.storage)).save_pretrained(folder)
     if case.old_keys:
         write_old_keys(pathlib.Path(folder, "config.json"))
+    if case.model_type == "neobert":
+        write_neobert_keys(pathlib.Path(folder, "config.json"))
+
+
+def write_neobert_keys(file):
+    config = json.loads(file.read_text())
+    config["max_length"] = config.pop("max_position_embeddings")
+    file.write_text(json.dumps(config, indent=2) + "\n")
 
 
 def write_old_keys(file):
@@ -473,7 +557,7 @@ def write_old_keys(file):
 
 def load(case, folder, dtype, attention="sdpa"):
     """The model in fp32 first: its rotary buffers are those of every user."""
-    model_class = getattr(transformers, case.class_name)
-    named = {} if case.model_type in ("mpnet", "deberta-v2") else {"attn_implementation": attention}
+    model_class = class_named(case.class_name)
+    named = {} if case.model_type in ONE_ROUTE else {"attn_implementation": attention}
     loaded = model_class.from_pretrained(folder, dtype=torch.float32, **named)
     return loaded.to(dtype).eval()

@@ -3,8 +3,9 @@
     python3 tests/parity/modern_parity.py [--count 96] [--seed 2] [--only INDEX,…] [--families modernbert,mpnet,…]
         [--oracles-only]
 
-The families are ModernBERT, Nomic BERT, GTE and jina-embeddings-v3, by name also MPNet, EuroBERT and DeBERTa-v2
-with --oracles-only, with every head that `transformers` has for them. Each case draws a configuration and documents,
+The families are ModernBERT, Nomic BERT, GTE, jina-embeddings-v3, MPNet, jina-embeddings-v2 (by alibi_models.py, as
+`transformers` has no class) and DeBERTa-v2, by name also EuroBERT with --oracles-only, with every head that
+`transformers` has for them. Each case draws a configuration and documents,
 saves the folder with `transformers`, and compares hidden states, outputs, the loss and every gradient. `transformers`
 also runs in double precision, because its own rounding in fp32 is not held against us. --oracles-only needs no longformer_cpp: it compares `transformers`
 with itself (two attention routes, documents alone and in a batch) and the rotary frequencies with their formulas.
@@ -29,6 +30,7 @@ from modern_models import (
     FAMILIES,
     FREQUENCY_TOLERANCE,
     KINDS,
+    ONE_ROUTE,
     OUTPUTS,
     ROPE_TYPES,
     ROTARY,
@@ -83,7 +85,8 @@ def specified(case, output, documents=None):
     values = {"hidden_states": [a for layer in output.hidden_states for a in rows(layer)]}
     for name in OUTPUTS:
         value = getattr(output, name, None)
-        if value is None or name == "hidden_states":
+        # Heads of `transformers` keep the pooled rows to themselves.
+        if value is None or name == "hidden_states" or (case.head and name == "pooler_output"):
             continue
         of_documents = name == "pooler_output" or case.head in ("SequenceClassification", "MultipleChoice")
         if name == "last_hidden_state" or not of_documents:
@@ -158,7 +161,7 @@ def compare_frequencies(table, case, folder):
     model = load(case, folder, torch.float32)
     rotary = next(m for m in model.modules() if isinstance(m, ROTARY[case.model_type]))
     config, length = model.config, max(len(d.ids) for d in case.documents)
-    size = config.hidden_size // config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     for kind, parameters in case.ropes().items():
         if kind is not None and kind not in config.layer_types:
             continue
@@ -176,7 +179,7 @@ def compare_frequencies(table, case, folder):
 def compare_oracles(table, case, folder, double):
     """`transformers` in double by two attention routes, and each document alone."""
     compare_frequencies(table, case, folder)
-    if case.model_type not in ("mpnet", "deberta-v2"):
+    if case.model_type not in ONE_ROUTE:
         eager = specified(case, run_transformers(case, folder, torch.float64, attention="eager"))
         for name in double:
             table.compare(f"sdpa to eager, double: {name}", case, eager[name], double[name], BETWEEN_ROUTES)

@@ -2,8 +2,8 @@
 
     python3 tests/parity/sentence_parity.py MODEL_FOLDER BINARY [--trials 10] [--seed 1]
 
-MODEL_FOLDER is a real sentence encoder (`make quickstart` keeps one). It and the Longformer that is made
-of it are compared as they are. Each trial then draws modules for it (pooling, Dense with activations,
+MODEL_FOLDER is a real sentence encoder (`make quickstart` keeps one). It, the Longformer that is made of it, and
+an MPNet of tests/fixtures with the modules of all-mpnet-base-v2 are compared as they are. Each trial then draws modules for it (pooling, Dense with activations,
 Normalize, Dropout), prompts with and without a default, whether the prompt is pooled, and a length limit,
 saves the folder with the package, and compares `encode`, `encode_query` and `encode_document` with
 `longformer embed --truncate`.
@@ -59,6 +59,13 @@ def draw_model(draw, folder, trial):
     return SentenceTransformer(modules=modules, prompts=prompts, default_prompt_name=default, device="cpu")
 
 
+def save_mpnet(folder):
+    """The mean of the tokens, normalised, as in all-mpnet-base-v2."""
+    encoder = Transformer(str(ROOT / "tests" / "fixtures" / "tiny_mpnet"), max_seq_length=96)
+    modules = [encoder, Pooling(encoder.get_embedding_dimension(), "mean"), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder), create_model_card=False)
+
+
 def embedded(binary, folder, texts, *options):
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     done = subprocess.run([binary, "embed", folder, "--field", "text", "--json", "--truncate", *options],
@@ -101,6 +108,9 @@ def main():
                         "--window", "256"], check=True, stdout=subprocess.DEVNULL)
         rows.append(("the folder as it is", difference(options.binary, options.model, texts)))
         rows.append(("the Longformer made of it", difference(options.binary, long, texts)))
+        mpnet = pathlib.Path(scratch, "mpnet")
+        save_mpnet(mpnet)
+        rows.append(("an MPNet of drawn weights", difference(options.binary, mpnet, texts)))
         drawn = {pooling: [] for pooling in POOLINGS}
         for trial in range(options.trials):
             folder = pathlib.Path(scratch, "drawn")

@@ -38,6 +38,7 @@ from tokenizers import (
 )
 from tokenizers.implementations import BertWordPieceTokenizer, ByteLevelBPETokenizer
 
+import pair_cases
 import unigram_cases
 
 STRATEGIES = ["longest_first", "only_first", "only_second"]
@@ -409,16 +410,11 @@ def write_config(folder, **values):
 
 
 class Case:
-    """A tokenizer on both sides; `large`: over all data, `sweep`: over every code point."""
+    """A tokenizer on both sides; `large`: over all data, `sweep`: over every code point, `odd`: number of odd texts."""
 
-    def __init__(self, name, package, folder, large=False, sweep=False):
-        self.name, self.package, self.folder, self.large, self.sweep = (
-            name,
-            package,
-            folder,
-            large,
-            sweep,
-        )
+    def __init__(self, name, package, folder, large=False, sweep=False, odd=0):
+        self.name, self.package, self.folder = name, package, folder
+        self.large, self.sweep, self.odd = large, sweep, odd
 
 
 def roberta_files(data, scratch):
@@ -560,14 +556,23 @@ def unigram(build, data, scratch):
     return Case(name, package, folder, large=large, sweep=sweep)
 
 
-def unigram_case(build):
-    case = functools.partial(unigram, build)
-    case.__name__ = "unigram_" + build.__name__
+def pairs(build, data, scratch):
+    name = "pairs " + build.__name__.replace("_", " ")
+    folder = scratch / "saved"
+    package = pair_cases.saved(build, data, folder)
+    large, sweep = build in pair_cases.LARGE, build in pair_cases.SWEPT
+    return Case(name, package, folder, large=large, sweep=sweep, odd=100_000 if sweep else 20_000)
+
+
+def built(make, name, build):
+    case = functools.partial(make, build)
+    case.__name__ = f"{name}_{build.__name__}"
     return case
 
 
 CASES = [
-    *map(unigram_case, unigram_cases.ALL),
+    *(built(unigram, "unigram", build) for build in unigram_cases.ALL),
+    *(built(pairs, "pairs", build) for build in pair_cases.ALL),
     roberta_files,
     bert_uncased_files,
     bert_normalizer_bytes,
@@ -618,6 +623,8 @@ def check(case, program, data, scratch):
     if case.sweep:
         compare("every code point", every_code_point())
         compare("random characters", random_characters(4))
+    if case.odd:
+        compare("odd text", pair_cases.odd_texts(5, case.odd))
     report.compare(case.name, "pairs and truncation", case.package, ours, pair_records(ugly, 2))
     report.compare_decoding(case.name, case.package, ours, random_ids(case.package, 3))
     return report.differences

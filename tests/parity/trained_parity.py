@@ -2,8 +2,8 @@
 
     python3 tests/parity/trained_parity.py PROGRAM
 
-A BERT, a RoBERTa, a DistilBERT and an ELECTRA of tests/fixtures and a Longformer made of the BERT learn every task for a
-few steps from texts of their vocabulary, so that head and encoder are other than they were. `transformers`
+A BERT, a RoBERTa, a DistilBERT, an ELECTRA, a ModernBERT and an MPNet of tests/fixtures and a Longformer made of the BERT learn
+every task for a few steps from texts of their vocabulary, so that head and encoder are other than they were. `transformers`
 reads the folder by its class, with no tensor missing or left over, and its tokenizer; both models get
 the same ids, the Longformer with its first token global. Exit code 1 when anything differs.
 """
@@ -104,13 +104,16 @@ def compare(report, what, output, kind, chosen):
                 report.close(what, getattr(found, output_name), expected[output_name].numpy())
 
 
+FAMILIES = ("bert", "roberta", "distilbert", "electra", "modernbert", "mpnet")
+
+
 def main():
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     report = pipeline_parity.Report()
     chosen = random.Random(8)
     with tempfile.TemporaryDirectory() as made:
-        bases = {name: FIXTURES / f"tiny_{name}" for name in ("bert", "roberta", "distilbert", "electra", "modernbert")}
+        bases = {name: FIXTURES / f"tiny_{name}" for name in FAMILIES}
         bases["longformer"] = pathlib.Path(made) / "longformer"
         subprocess.run(
             [sys.argv[1], "convert", bases["bert"], bases["longformer"], "--max-positions", "64", "--window", "8"],

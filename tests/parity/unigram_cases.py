@@ -144,6 +144,29 @@ def albert(model):
     return tokenizer
 
 
+def deberta(proto, steps):
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]
+    vocabulary = [(token, 0.0) for token in special] + pieces(proto)[3:] + [("[MASK]", 0.0)]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, 3, False))
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([metaspace()])
+    tokenizer.decoder = decoders.Metaspace(SPACE, "always")
+    tokenizer.add_special_tokens([*special, "[MASK]"])
+    template(tokenizer, "[CLS]", "[SEP]", double=False)
+    return tokenizer
+
+
+def deberta_v2(model):
+    spaces = normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " ")
+    return deberta(model("nmt_nfkc"), [spaces, normalizers.NFC(), normalizers.Strip(left=False, right=True)])
+
+
+def deberta_v2_converted(model):
+    """The form of transformers 4."""
+    proto = model("nmt_nfkc")
+    return deberta(proto, [normalizers.Strip(), charsmap(proto), spaces_joined(" ")])
+
+
 def camembert(model):
     proto = model("nmt_nfkc")
     vocabulary = [
@@ -232,8 +255,8 @@ def unsplit(model):
 
 # Each takes a function of a normalisation rule that gives a SentencePiece model.
 LARGE = [xlm_roberta_words, xlm_roberta_converted]
-SWEPT = [*LARGE, folded, albert, plain_steps]
-ALL = [*SWEPT, camembert, t5_bytes, whole_text, unsplit]
+SWEPT = [*LARGE, folded, albert, deberta_v2, plain_steps]
+ALL = [*SWEPT, camembert, deberta_v2_converted, t5_bytes, whole_text, unsplit]
 
 
 def saved(build, data, folder):

@@ -323,10 +323,21 @@ TEST(BadFiles, Merges) {
 }
 
 TEST(BadFiles, UnsupportedKindsAreNamed) {
-  expect_contains(replaced_error("roberta", "/model/type", "WordLevel"), "WordLevel");
+  expect_contains(replaced_error("roberta", "/model/type", "WordNet"), "WordNet");
   expect_contains(replaced_error("roberta", "/normalizer", {{"type", "ByteLevel"}}), "ByteLevel");
-  expect_contains(replaced_error("roberta", "/pre_tokenizer", {{"type", "Metaspace"}}),
-                  "Metaspace");
+  expect_contains(replaced_error("roberta", "/pre_tokenizer", {{"type", "Punctuation"}}),
+                  "Punctuation");
+  const Json unknown = {{"type", "Split"},
+                        {"pattern", {{"Regex", "\\d+"}}},
+                        {"behavior", "Isolated"},
+                        {"invert", false}};
+  const Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", false}};
+  expect_contains(replaced_error("roberta", "/pre_tokenizer",
+                                 {{"type", "Sequence"}, {"pretokenizers", {unknown, byte_level}}}),
+                  "\\\\d+");
+  expect_contains(replaced_error("roberta", "/pre_tokenizer", unknown), "ByteLevel");
+  expect_contains(replaced_error("llama3", "/pre_tokenizer/pretokenizers/0/behavior", "Removed"),
+                  "Removed with invert");
   expect_contains(replaced_error("bert_uncased", "/pre_tokenizer", nullptr), "BertPreTokenizer");
   expect_contains(replaced_error("roberta", "/post_processor", {{"type", "Other"}}), "Other");
   expect_contains(replaced_error("roberta", "/decoder", {{"type", "CTC"}}), "CTC");

@@ -20,6 +20,21 @@ ops::Linear classifier(const HeadParts& parts, const models::LayerSource& source
       {.has_bias = parts.has_bias, .dtype = parts.per_token ? source.dtype : DType::f32});
 }
 
+/// The mean of the visible rows of each document, [documents, D] fp32.
+Tensor mean(const ops::Context& context, const Tensor& rows, const models::Batch& batch) {
+  std::vector<Index> visible;
+  std::vector<ops::RowRange> ranges;
+  for (std::size_t i = 0; i + 1 < batch.starts.size(); ++i) {
+    const auto begin = static_cast<Index>(visible.size());
+    for (Index row = batch.starts[i]; row < batch.starts[i + 1]; ++row) {
+      if (batch.mask.empty() || batch.mask[at(row)] != 0) visible.push_back(row);
+    }
+    ranges.push_back({begin, static_cast<Index>(visible.size())});
+  }
+  if (batch.mask.empty()) return ops::mean_rows(context, rows, ranges);
+  return ops::mean_rows(context, ops::select_rows(context, rows, visible), ranges);
+}
+
 }  // namespace
 
 double labels_that_count(std::span<const std::int32_t> labels) {
@@ -47,24 +62,15 @@ ClassifierHead::ClassifierHead(const HeadParts& parts, const models::LayerSource
                            .has_bias = parts.recipe.has_bias});
   if (!layer.norm.empty()) norm_ = models::layer_norm(source, std::string(layer.norm), width);
   drops_input_ = layer.drops_input;
-  pools_mean_ = parts.recipe.pools_mean;
+  pooling_ = parts.recipe.pooling;
 }
 
-Tensor ClassifierHead::pooled(const ops::Context& context, const EncoderStates& states) const {
+Tensor ClassifierHead::read(const ops::Context& context, const EncoderStates& states) const {
   const models::Batch& batch = states.batch;
   const std::span<const Index> starts(batch.starts.data(), batch.starts.size() - 1);
-  if (!pools_mean_) return ops::select_rows(context, states.hidden, starts);
-  std::vector<Index> visible;
-  std::vector<ops::RowRange> ranges;
-  for (std::size_t i = 0; i + 1 < batch.starts.size(); ++i) {
-    const auto begin = static_cast<Index>(visible.size());
-    for (Index row = batch.starts[i]; row < batch.starts[i + 1]; ++row) {
-      if (batch.mask.empty() || batch.mask[at(row)] != 0) visible.push_back(row);
-    }
-    ranges.push_back({begin, static_cast<Index>(visible.size())});
-  }
-  if (batch.mask.empty()) return ops::mean_rows(context, states.hidden, ranges);
-  return ops::mean_rows(context, ops::select_rows(context, states.hidden, visible), ranges);
+  if (per_token_ || pooling_ == models::DocumentPooling::late) return states.hidden;
+  if (pooling_ == models::DocumentPooling::mean) return mean(context, states.hidden, batch);
+  return ops::select_rows(context, states.hidden, starts);
 }
 
 Tensor ClassifierHead::logits(const ops::Context& context, const EncoderStates& states) const {
@@ -73,10 +79,13 @@ Tensor ClassifierHead::logits(const ops::Context& context, const EncoderStates& 
     const Tensor& x = per_token_ ? states.hidden : states.pooled;
     return ops::linear(context, ops::dropout(context, x, first), classifier_, DType::f32);
   }
-  const Tensor rows = ops::dropout(context, per_token_ ? states.hidden : pooled(context, states),
-                                   drops_input_ ? first : Dropout());
-  Tensor dense = ops::linear(context, rows, *dense_, per_token_ ? context.dtype : DType::f32);
+  const bool is_late = !per_token_ && pooling_ == models::DocumentPooling::late;
+  const Tensor rows =
+      ops::dropout(context, read(context, states), drops_input_ ? first : Dropout());
+  Tensor dense =
+      ops::linear(context, rows, *dense_, per_token_ || is_late ? context.dtype : DType::f32);
   if (norm_) dense = ops::layer_norm(context, dense, *norm_);
+  if (is_late) dense = mean(context, dense, states.batch);
   const Dropout second = context.dropout(dropout_, models::kHeadDensePlace);
   return ops::linear(context, ops::dropout(context, dense, second), classifier_, DType::f32);
 }

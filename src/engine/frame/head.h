@@ -158,8 +158,8 @@ class ClassifierHead : public Head {
                                const HeadLossOptions& options) const = 0;
 
  private:
-  /// The rows of documents before the layer of their own, [documents, D].
-  Tensor pooled(const ops::Context& context, const EncoderStates& states) const;
+  /// The rows of documents before the layer of their own, [documents, D], or those of tokens.
+  Tensor read(const ops::Context& context, const EncoderStates& states) const;
 
   bool per_token_;
   double dropout_;
@@ -167,7 +167,7 @@ class ClassifierHead : public Head {
   std::optional<ops::Linear> dense_;
   std::optional<ops::LayerNorm> norm_;
   bool drops_input_ = true;
-  bool pools_mean_ = false;
+  models::DocumentPooling pooling_ = models::DocumentPooling::first;
   ops::Linear classifier_;
 };
 

@@ -20,10 +20,11 @@ Tensor states_of(const Model::Implementation& model, std::span<const engine::Tok
   for (std::size_t next = 0; next < rows.size();) {
     Wave wave(Wanted::states, options.batch_tokens, &pending);
     for (; next < rows.size(); ++next) {
-      const bool fits =
-          wave.add({.row = rows[next],
-                    .ranges = {&tokens[next], 1},
-                    .states = states.slice_rows(done + wave.tokens(), tokens[next].end)});
+      const bool fits = wave.add(
+          {.row = rows[next],
+           .ranges = {&tokens[next], 1},
+           .states = states.slice_rows(done + wave.tokens(), tokens[next].end),
+           .mask = options.masks.empty() ? std::span<const std::int32_t>() : options.masks[next]});
       if (!fits) break;
     }
     for (const RowResult& result : model.runner.run(wave)) {

@@ -1,7 +1,9 @@
 // The hidden states of a document of many rows.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/reading/reading.h"
 #include "engine/run/model_implementation.h"
@@ -13,6 +15,8 @@ struct StateOptions {
   /// At most so many tokens (but at least one row) are computed at a time.
   std::int64_t batch_tokens = 8192;
   ProgressCallback progress = {};
+  /// For each row its attention mask, or none; empty: no row has one.
+  std::span<const std::vector<std::int32_t>> masks = {};
 };
 
 /// The states of all rows, one after another: [n, D] of the model's dtype, outside of its pool. The

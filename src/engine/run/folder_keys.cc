@@ -40,10 +40,24 @@ constexpr std::array<std::string_view, 19> kTokenizerKeys = {"add_prefix_space",
                                                              "truncation_side",
                                                              "unk_token",
                                                              "model_input_names"};
-constexpr std::array<std::string_view, 6> kModelKeys = {
-    "prompts",      "default_prompt_name", "similarity_fn_name",
-    "truncate_dim", "passage_context",     "activation_fn"};
-constexpr std::array<std::string_view, 2> kTextKeys = {"max_seq_length", "do_lower_case"};
+constexpr std::array<std::string_view, 16> kModelKeys = {"prompts",
+                                                         "default_prompt_name",
+                                                         "similarity_fn_name",
+                                                         "truncate_dim",
+                                                         "passage_context",
+                                                         "query_prefix",
+                                                         "document_prefix",
+                                                         "query_length",
+                                                         "document_length",
+                                                         "query_expansion",
+                                                         "do_query_expansion",
+                                                         "attend_to_expansion_tokens",
+                                                         "attend_to_mask_tokens",
+                                                         "skiplist_words",
+                                                         "max_active_dims",
+                                                         "activation_fn"};
+constexpr std::array<std::string_view, 5> kTextKeys = {
+    "max_seq_length", "do_lower_case", "query_length", "document_length", "query_expansion"};
 constexpr std::array<std::string_view, 8> kPoolingKeys = {"pooling_mode",
                                                           "include_prompt",
                                                           "pooling_mode_cls_token",
@@ -113,11 +127,16 @@ constexpr std::array<KeyValue, 14> kTokenizerValues = {{
     {"continuing_subword_prefix", "\"##\""},
 }};
 constexpr std::array<std::string_view, 1> kModelAlways = {"__version__"};
-constexpr std::array<KeyValue, 2> kModelValues = {
-    {{"model_type", "\"SentenceTransformer\""}, {"model_type", "\"CrossEncoder\""}}};
+constexpr std::array<KeyValue, 5> kModelValues = {{{"model_type", "\"SentenceTransformer\""},
+                                                   {"model_type", "\"CrossEncoder\""},
+                                                   {"model_type", "\"SparseEncoder\""},
+                                                   {"model_type", "\"MultiVectorEncoder\""},
+                                                   {"model_type", "\"ColBERT\""}}};
 constexpr std::array<std::string_view, 3> kTextAlways = {"cache_dir", "tokenizer_name_or_path",
                                                          "unpad_inputs"};
-constexpr std::array<KeyValue, 8> kTextValues = {{
+constexpr std::array<KeyValue, 10> kTextValues = {{
+    {"transformer_task", "\"fill-mask\""},
+    {"modality_config", R"({"text": {"method": "forward", "method_output_name": "logits"}})"},
     {"config_args", "{}"},
     {"modality_config",
      R"({"text": {"method": "forward", "method_output_name": "last_hidden_state"}})"},

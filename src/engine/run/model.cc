@@ -223,7 +223,9 @@ Model::Model(std::shared_ptr<const Implementation> implementation)
     : implementation_(std::move(implementation)) {}
 
 Model Model::load(const std::string& folder, const LoadOptions& options) {
-  auto config = models::read_config(models::config_file(folder, options.adapter));
+  auto config = models::read_folder_config(folder, options.adapter);
+  require(!config.table || options.adapter.empty(),
+          "{}: expected a model with layers for an adapter, found a table of tokens", folder);
   auto weights = models::Weights::open(folder, config.family->names, options.adapter);
   weights.share(options.layers);
   const engine::Task* task = engine::task_for(config, weights, options.task);

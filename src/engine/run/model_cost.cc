@@ -40,9 +40,9 @@ double linformer_flops(const models::EncoderConfig& config,
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
   const auto width = static_cast<double>(config.hidden_size);
-  const double linears = 2.0 * static_cast<double>(n) *
-                         (4 * width * width + matrices_of(config) * width *
-                                                  static_cast<double>(config.intermediate_size));
+  const double linears = 2.0 * static_cast<double>(n) * width *
+                         (2 * static_cast<double>(config.query_width() + config.key_width()) +
+                          matrices_of(config) * static_cast<double>(config.intermediate_size));
   kernels::AttentionRows rows = one_document(n);
   for (Index i = 0; i < globals; ++i) rows.global_keys.push_back(i);
   const auto shared_rows = kernels::shared(std::move(rows));
@@ -59,6 +59,7 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
     }
     const AttentionSpec spec = {{.head_size = config.head_size(),
                                  .heads = config.pattern(layer),
+                                 .causal = config.recipe.is_causal,
                                  .global_queries = kernels::GlobalQueries::see_everything},
                                 shared_rows};
     flops += linears + 4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
@@ -68,7 +69,9 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
 
 double masked_lm_flops(const models::EncoderConfig& config, double tokens) {
   const auto width = static_cast<double>(config.hidden_size);
-  return 2 * tokens * width * (width + static_cast<double>(config.vocab_size));
+  const auto& names = config.traits().masked_lm;
+  const double dense = names && names->dense.empty() ? 0 : width;
+  return 2 * tokens * width * (dense + static_cast<double>(config.vocab_size));
 }
 
 double decoder_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t m) {
@@ -109,12 +112,14 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   const std::int64_t wide = halves * shape.tokens * config.intermediate_size * size;
   // A layer keeps query, key, value, attended rows, and the results of both blocks; the sums before
   // both norms in fp32; the wide rows before the activation; the denominators of attention.
-  const std::int64_t layer = row * (6 * size + 2 * 4) + wide + shape.tokens * config.heads * 4;
+  const std::int64_t heads = shape.tokens * config.query_width();
+  const std::int64_t layer =
+      row * (2 * size + 2 * 4) + 4 * heads * size + wide + shape.tokens * config.heads * 4;
   const std::int64_t kept =
       shape.recomputes ? config.layers * row * size + layer : config.layers * layer;
   const std::int64_t embedding = row * (size + 4);
   // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
-  const std::int64_t passing = 2 * wide + 6 * row * size;
+  const std::int64_t passing = 2 * wide + (2 * row + 4 * heads) * size;
   constexpr std::int64_t kDecoderRows = 256;
   const std::int64_t logits =
       shape.masked_lm || shape.text_tokens > 0 ? kDecoderRows * config.vocab_size * 4 : 0;
@@ -122,7 +127,7 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   const bool has_text = config.decoder.has_value() && shape.text_tokens > 0;
   if (shape.dtype != DType::f32) {
     copies = 2 * config.layers *
-             (4 * config.hidden_size * config.hidden_size +
+             (2 * config.hidden_size * (config.query_width() + config.key_width()) +
               (1 + halves) * config.hidden_size * config.intermediate_size);
     if (shape.masked_lm || has_text) copies += 2 * config.vocab_size * config.hidden_size;
   }

@@ -55,6 +55,41 @@ void check_relative(const AttentionSpec& spec, const AttentionInputs& in) {
   }
 }
 
+void check_distance_bias(const AttentionSpec& spec, const AttentionInputs& in) {
+  require((in.distance_bias != nullptr) == spec.distance_bias,
+          "attention: expected biases exactly when the spec has biases by distance");
+  if (!spec.distance_bias) return;
+  const Tensor& biases = *in.distance_bias;
+  const Index columns = biases.shape().size() == 2 ? biases.dimension(1) : 1;
+  check_shape("biases by distance", biases, {static_cast<Index>(spec.heads.size()), columns});
+  require(columns % 2 == 1,
+          "attention: expected biases of as many distances on either side, found {}", columns);
+  require(biases.dtype() == DType::f32, "attention: expected biases by distance in fp32, found {}",
+          name_of(biases.dtype()));
+}
+
+void check_distance_keys(const AttentionSpec& spec, const AttentionInputs& in) {
+  require((in.distance_keys != nullptr) == spec.distance_keys,
+          "attention: expected keys of distances exactly when the spec has them");
+  if (!spec.distance_keys) return;
+  const DistanceKeys& distances = *in.distance_keys;
+  const Index count = distances.count();
+  for (const Tensor* rows : {distances.keys, distances.queries}) {
+    if (rows == nullptr) continue;
+    check_shape("keys and queries of distances", *rows,
+                {static_cast<Index>(spec.heads.size()), count, spec.head_size});
+    require(rows->dtype() == in.query.dtype(),
+            "attention: expected keys and queries of distances in {}, found {}",
+            name_of(in.query.dtype()), name_of(rows->dtype()));
+  }
+  const auto& places = distances.rows;
+  require(count > 0 && places.size() % 2 == 1,
+          "attention: expected rows for as many distances on either side, found {}", places.size());
+  require(
+      std::is_sorted(places.begin(), places.end()) && places.front() >= 0 && places.back() < count,
+      "attention: expected ascending rows of distances below {}", count);
+}
+
 /// Runs a backend that computes in fp32 on tensors of either dtype.
 template <typename Backend>
 void run_in_fp32(Backend backend, const AttentionSpec& spec, const AttentionArguments& in) {
@@ -63,7 +98,14 @@ void run_in_fp32(Backend backend, const AttentionSpec& spec, const AttentionArgu
   const Tensor key = in.key.to(DType::f32);
   const Tensor value = in.value.to(DType::f32);
   Tensor wide(in.out.shape(), DType::f32);
-  backend(spec, {query, key, value, wide, in.logsumexp, in.threads});
+  backend(spec, {.query = query,
+                 .key = key,
+                 .value = value,
+                 .out = wide,
+                 .logsumexp = in.logsumexp,
+                 .threads = in.threads,
+                 .distance_bias = in.distance_bias,
+                 .distance_keys = in.distance_keys});
   const float* source = wide.data<float>();
   std::transform(source, source + wide.size(), in.out.data<BFloat16>(),
                  [](float x) { return BFloat16(x); });
@@ -89,6 +131,8 @@ void check_inputs(const AttentionSpec& spec, const AttentionInputs& in) {
           name_of(dtype), name_of(in.key.dtype()), name_of(in.value.dtype()),
           name_of(in.out.dtype()));
   check_relative(spec, in);
+  check_distance_bias(spec, in);
+  check_distance_keys(spec, in);
   if (in.logsumexp == nullptr) return;
   check_shape("a logsumexp", *in.logsumexp, {heads, nq});
   require(in.logsumexp->dtype() == DType::f32, "attention: expected a logsumexp in fp32, found {}",
@@ -110,12 +154,17 @@ std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec
   if (backend == AttentionBackend::fused) return std::nullopt;
   if (spec.dropout.active()) return "dropout of probabilities is left to the fused backend";
   if (spec.relative_positions) return "relative positions are left to the fused backend";
+  if (spec.distance_keys) return "keys of distances are left to the fused backend";
+  if (spec.distance_bias && backend != AttentionBackend::loop) {
+    return "biases by distance are left to the fused backend and to the loop";
+  }
   return backend == AttentionBackend::chunks ? why_not_chunks(spec) : std::nullopt;
 }
 
 void attention(AttentionBackend backend, const AttentionSpec& spec, const AttentionArguments& in) {
   check(spec);
-  check_inputs(spec, {in.query, in.key, in.value, in.out, in.logsumexp, in.relative});
+  check_inputs(spec, {in.query, in.key, in.value, in.out, in.logsumexp, in.relative,
+                      in.distance_bias, in.distance_keys});
   if (const auto reason = why_not(backend, spec)) {
     fail("attention backend {}: {}", name_of(backend), *reason);
   }

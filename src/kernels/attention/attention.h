@@ -3,7 +3,9 @@
 // Dimensions: H heads, d head size, nq queries, nk keys, r reach, g global keys.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -22,6 +24,20 @@ struct RelativePositions {
   const Tensor& keys;
 };
 
+/// Positions as in DeBERTa (docs/spec/modern-encoders.md#disentangled): with u the row of the
+/// distance from key j to query i, the score is (q_i·k_j + q_i·r_u + k_j·s_u) / √d.
+struct DistanceKeys {
+  /// r and s [H, P, d] of the dtype of the queries; null for a term that is left out.
+  const Tensor* keys = nullptr;
+  const Tensor* queries = nullptr;
+  /// Row of each distance −R … R, never less than the one before; the ends hold beyond.
+  std::span<const std::int32_t> rows = {};
+
+  Index count() const {
+    return keys != nullptr ? keys->dimension(1) : queries != nullptr ? queries->dimension(1) : 0;
+  }
+};
+
 /// Inputs are head-major, [H, n, d], fp32 or bf16 (all three alike); scores are scaled by 1/√d
 /// here. out is token-major [nq, H·d] of the same dtype.
 struct AttentionArguments {
@@ -35,6 +51,18 @@ struct AttentionArguments {
   int threads = 1;
   /// Given exactly when the spec has relative positions.
   const RelativePositions* relative = nullptr;
+  /// Given exactly when the spec has biases by distance: [H, 2R + 1] fp32. Number R + t of a head
+  /// is added to the scores, as they go into the softmax, of keys t positions behind their query;
+  /// those farther than R take the last.
+  const Tensor* distance_bias = nullptr;
+  /// Given exactly when the spec has keys of distances.
+  const DistanceKeys* distance_keys = nullptr;
+};
+
+/// Gradients in the shapes and dtypes of the keys and queries; null for those that are not there.
+struct DistanceKeyGradients {
+  Tensor* keys = nullptr;
+  Tensor* queries = nullptr;
 };
 
 struct RelativeGradients {
@@ -60,6 +88,12 @@ struct AttentionBackwardArguments {
   const RelativePositions* relative = nullptr;
   /// Null exactly when `relative` is.
   const RelativeGradients* relative_gradients = nullptr;
+  /// The biases of the forward pass.
+  const Tensor* distance_bias = nullptr;
+  /// Null where nobody wants it.
+  Tensor* distance_bias_gradient = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
+  DistanceKeyGradients distance_key_gradients = {};
   int threads = 1;
 };
 

@@ -105,7 +105,9 @@ void mark_visible(const DocumentRows& rows, const HeadPattern& pattern, Index qu
 
 HeadRows::HeadRows(const AttentionSpec& spec, const AttentionArguments& in,
                    const AttentionDocument& document, Index head)
-    : head_size(spec.head_size), scale(1 / std::sqrt(static_cast<float>(head_size))) {
+    : head_size(spec.head_size),
+      scale(1 / std::sqrt(static_cast<float>(head_size))),
+      biases(in.distance_bias, head) {
   const Index nq = in.query.dimension(1);
   const Index nk = in.key.dimension(1);
   query = in.query.data<float>() + (head * nq + document.query_begin) * head_size;

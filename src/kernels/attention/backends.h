@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/distance_bias.h"
 #include "kernels/softmax_weight.h"
 
 namespace longformer::kernels {
@@ -23,6 +24,8 @@ struct AttentionInputs {
   const Tensor& out;
   const Tensor* logsumexp = nullptr;
   const RelativePositions* relative = nullptr;
+  const Tensor* distance_bias = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
 };
 /// Throws Error unless shapes and dtypes agree with the spec.
 void check_inputs(const AttentionSpec& spec, const AttentionInputs& in);
@@ -98,6 +101,7 @@ struct HeadRows {
   Index out_stride;
   /// Null when it is not wanted.
   float* logsumexp;
+  HeadBiases biases;
 };
 
 /// Writes the rows of the queries that see nothing or everything; their windows are not looked at.

@@ -86,6 +86,18 @@ void write(std::span<const float> values, Tensor& to, Index at) {
   }
 }
 
+/// Rows of distances of one head; those in fp32 are exact at once, as gradients of keys are.
+void write_distances(const BackwardPlan& plan, Index head, Tensor& from, Tensor* to) {
+  if (to == nullptr) return;
+  const Index d = plan.spec.head_size, count = to->dimension(1);
+  const double scale = plan.kernels.pack == 1 ? 1 : 1 / std::sqrt(static_cast<double>(d));
+  const std::span<float> rows = numbers(from);
+  for (float& value : rows) value *= static_cast<float>(scale);
+  for (Index row = 0; row < count; ++row) {
+    write(rows.subspan(row * plan.dims, d), *to, (head * count + row) * d);
+  }
+}
+
 /// Adds the parts of a head in their order to the first, whose keys are all, and writes them.
 void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
   const Index d = plan.spec.head_size;
@@ -98,6 +110,11 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
     add_rows(all.content_bias.data(), part.content_bias);
     add_rows(all.position_bias.data(), part.position_bias);
     add_rows(numbers(all.relative_keys).data(), numbers(part.relative_keys));
+    add_rows(numbers(all.distance_keys).data(), numbers(part.distance_keys));
+    add_rows(numbers(all.distance_queries).data(), numbers(part.distance_queries));
+    for (std::size_t i = 0; i < part.distance_bias.size(); ++i) {
+      all.distance_bias[i] += part.distance_bias[i];
+    }
     part = {};
   }
   for (std::size_t i = 0; i < plan.spec.rows->global_keys.size(); ++i) {
@@ -112,6 +129,14 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
   const auto count = static_cast<std::size_t>(rows * d);
   write(numbers(all.key).first(count), plan.in.key_gradient, head * rows * d);
   write(numbers(all.value).first(count), plan.in.value_gradient, head * rows * d);
+  if (plan.in.distance_bias_gradient != nullptr) {
+    std::copy(all.distance_bias.begin(), all.distance_bias.end(),
+              plan.in.distance_bias_gradient->data<float>() + head * std::ssize(all.distance_bias));
+  }
+  if (plan.spec.distance_keys) {
+    write_distances(plan, head, all.distance_keys, plan.in.distance_key_gradients.keys);
+    write_distances(plan, head, all.distance_queries, plan.in.distance_key_gradients.queries);
+  }
   if (plan.distances > 0) {
     const RelativeGradients& to = *plan.in.relative_gradients;
     write(all.content_bias, to.content_bias, head * d);
@@ -136,6 +161,18 @@ void check_gradients(const AttentionSpec& spec, const AttentionBackwardArguments
   alike("the queries", in.query_gradient, in.query);
   alike("the keys", in.key_gradient, in.key);
   alike("the values", in.value_gradient, in.value);
+  if (in.distance_bias_gradient != nullptr) {
+    require(spec.distance_bias, "attention: expected a gradient of biases only with biases");
+    alike("the biases by distance", *in.distance_bias_gradient, *in.distance_bias);
+  }
+  if (spec.distance_keys) {
+    const auto& [keys, queries] = in.distance_key_gradients;
+    require((keys != nullptr) == (in.distance_keys->keys != nullptr) &&
+                (queries != nullptr) == (in.distance_keys->queries != nullptr),
+            "attention: expected gradients of the keys and queries of distances that are there");
+    if (keys != nullptr) alike("the keys of distances", *keys, *in.distance_keys->keys);
+    if (queries != nullptr) alike("the queries of distances", *queries, *in.distance_keys->queries);
+  }
   require((in.relative_gradients != nullptr) == spec.relative_positions,
           "attention: expected gradients of relative positions exactly when the spec has them");
   if (!spec.relative_positions) return;
@@ -218,6 +255,14 @@ void HeadSums::start(const BackwardPlan& plan, Range own_keys) {
   }
   clear(global_key, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
   clear(global_value, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
+  if (plan.in.distance_bias_gradient != nullptr) {
+    distance_bias.assign(static_cast<std::size_t>(plan.in.distance_bias->dimension(1)), 0.0);
+  }
+  if (plan.spec.distance_keys) {
+    const Index rows = DistanceKeyTerm::padded_rows(*plan.in.distance_keys);
+    distance_keys = Tensor::zeros({rows, plan.dims}, DType::f32);
+    distance_queries = Tensor::zeros({rows, plan.dims}, DType::f32);
+  }
   if (plan.distances == 0) return;
   clear(content_bias, d);
   clear(position_bias, d);
@@ -242,7 +287,9 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgume
                       .value = in.value,
                       .out = in.out,
                       .logsumexp = &in.logsumexp,
-                      .relative = in.relative});
+                      .relative = in.relative,
+                      .distance_bias = in.distance_bias,
+                      .distance_keys = in.distance_keys});
   check_gradients(spec, in);
   const BackwardPlan plan(spec, in);
   if (form == BackwardForm::products) {

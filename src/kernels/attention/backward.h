@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/distance_bias.h"
+#include "kernels/attention/distance_keys.h"
 #include "kernels/attention/fused_tile.h"
 #include "kernels/attention/relative.h"
 #include "kernels/attention/tasks.h"
@@ -58,6 +60,10 @@ struct HeadSums {
   std::vector<float> content_bias, position_bias;
   /// [m + RelativeTerm::kRowsBeyond][dims]
   Tensor relative_keys;
+  /// [2R + 1]
+  std::vector<double> distance_bias;
+  /// [DistanceKeyTerm::padded_rows][dims]
+  Tensor distance_keys, distance_queries;
 
   /// Starts again with zeros.
   void start(const BackwardPlan& plan, Range keys);
@@ -96,6 +102,7 @@ class BackwardWorker {
   float load_statistics(Index row, Index lane);
   void send_back(Index tile, Range Lane::*range, Index end, HeadSums& sums);
   void send_back(Index begin, Index end);
+  void send_biases_back(Range keys, const float* weights);
   void add_key_sums(const KeySequence& keys, HeadSums& sums) const;
   void write_query_gradients(HeadSums& sums);
   void write_zeros(Index row);
@@ -132,6 +139,8 @@ class BackwardWorker {
   float* query_sums_ = nullptr;
   float* position_sums_ = nullptr;
   std::optional<RelativeTerm> relative_;
+  std::optional<DistanceBias> bias_;
+  std::optional<DistanceKeyTerm> distance_keys_;
 
   std::vector<Task> tasks_;
   std::vector<Lane> lanes_;

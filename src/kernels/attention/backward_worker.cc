@@ -80,6 +80,10 @@ BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
     relative_.emplace(plan.kernels, spec.head_size, plan.distances,
                       plan.chunk_rows + plan.queries_per_task);
   }
+  if (spec.distance_bias) bias_.emplace(*plan.in.distance_bias, plan.kernels.lanes);
+  if (spec.distance_keys) {
+    distance_keys_.emplace(plan.kernels, spec.head_size, *plan.in.distance_keys, plan.chunk_rows);
+  }
   row_.resize(static_cast<std::size_t>(dims));
   tile_rows_.resize(static_cast<std::size_t>(plan.kernels.lanes * dims));
   lane_numbers_.resize(static_cast<std::size_t>(plan.kernels.lanes));
@@ -101,7 +105,8 @@ void BackwardWorker::allocate() {
     wanted.emplace_back(&side->lanes, round_up(dims / pack, 4) * lanes);
     wanted.emplace_back(&side->rows, lanes / pack * dims);
   }
-  const Index weight_rows = relative ? rows : kBlock + kRowsBeyond;
+  const bool keeps_weights = relative || plan_.spec.distance_keys;
+  const Index weight_rows = keeps_weights ? rows : kBlock + kRowsBeyond;
   wanted.insert(wanted.end(), {{&stage_, round_up(dims / pack, 4) * lanes},
                                {&exponents_, lanes},
                                {&means_, lanes},
@@ -123,9 +128,9 @@ void BackwardWorker::allocate() {
     wanted.emplace_back(&work_.weight_pairs, (kBlock + kRowsBeyond) * lanes / pack);
   }
   if (relative) {
-    wanted.emplace_back(&added_, rows * lanes);
     wanted.emplace_back(&position_sums_, tiles * dims * lanes);
   }
+  if (has_position_term(plan_.spec)) wanted.emplace_back(&added_, rows * lanes);
   Index floats = 0;
   for (const auto& [part, count] : wanted) floats += round_up(count, 16);
   memory_ = allocate_aligned(static_cast<std::size_t>(floats) * sizeof(float));
@@ -138,6 +143,11 @@ void BackwardWorker::allocate() {
 void BackwardWorker::run(Index head, Range queries, HeadSums& sums) {
   head_ = head;
   if (relative_) relative_->start_head(plan_.in.relative->keys, head);
+  if (distance_keys_) distance_keys_->start_head(head);
+  if (bias_) {
+    bias_->start_head(*plan_.in.distance_bias, head, plan_.spec.heads[head].dilation,
+                      std::sqrt(static_cast<float>(plan_.spec.head_size)));
+  }
   tasks_.clear();
   for (const AttentionDocument& document : plan_.spec.rows->documents) {
     const Range own = {std::max<Index>(queries.begin - document.query_begin, 0),
@@ -145,7 +155,11 @@ void BackwardWorker::run(Index head, Range queries, HeadSums& sums) {
     if (own.begin >= own.end) continue;
     plan_.rows.add(document, head, own, plan_.queries_per_task, plan_.kernels.lanes, tasks_);
   }
-  for (const Task& task : tasks_) run(task, sums);
+  for (const Task& task : tasks_) {
+    run(task, sums);
+    // Sums in fp32 are those of a task.
+    if (plan_.in.distance_bias_gradient != nullptr) bias_->finish(sums.distance_bias);
+  }
 }
 
 void BackwardWorker::run(const Task& task, HeadSums& sums) {
@@ -159,6 +173,11 @@ void BackwardWorker::run(const Task& task, HeadSums& sums) {
   for (Index begin = 0; begin < keys.count; begin += plan_.chunk_rows) {
     const Index end = std::min(begin + plan_.chunk_rows, keys.count);
     take_chunk(task, keys, {begin, end}, sums);
+    const ChunkKeys chunk = {work_.keys, work_.row_units, packed_, work_.key_pairs};
+    if (distance_keys_) {
+      distance_keys_->start_chunk();
+      distance_keys_->take_keys(chunk);
+    }
     for (Index tile = 0; tile < tile_count(); ++tile) {
       if (!sees_chunk(tile, {begin, end}, keys.global_count())) continue;
       load_tile(tile);
@@ -169,6 +188,10 @@ void BackwardWorker::run(const Task& task, HeadSums& sums) {
       }
       send_back(tile, &Lane::window, end, sums);
       send_back(tile, &Lane::globals, end, sums);
+    }
+    if (distance_keys_) {
+      distance_keys_->finish_chunk(chunk, plan_.kernels.pack == 1 ? score_scale() : 1.0f,
+                                   work_.key_gradient, sums.distance_queries.data<float>());
     }
     if (!in_place_) add_key_sums(keys, sums);
   }
@@ -416,6 +439,14 @@ void BackwardWorker::send_back(Index tile, Range Lane::*range, Index end, HeadSu
   if (all.begin >= all.end) return;
   work_.query_gradient = query_sums_ + tile * plan_.dims * lanes;
   const Index begin = all.begin / plan_.kernels.pack * plan_.kernels.pack;
+  if (bias_) bias_->scores(lane_numbers_, key_numbers_, {begin, all.end}, added_);
+  if (distance_keys_) {
+    const RelativeTile queries = {query_.lanes, query_.rows, lane_numbers_, key_numbers_};
+    distance_keys_->scores(queries, {begin, all.end}, 1.0f, added_);
+    send_back(begin, all.end);
+    return distance_keys_->send_back(queries, {begin, all.end}, work_.weights, work_.query_gradient,
+                                     sums.distance_keys.data<float>());
+  }
   if (!relative_) return send_back(begin, all.end);
   const RelativeTile relative = {position_query_.lanes, position_query_.rows, lane_numbers_,
                                  key_numbers_};
@@ -426,15 +457,26 @@ void BackwardWorker::send_back(Index tile, Range Lane::*range, Index end, HeadSu
                        sums.relative_keys.data<float>());
 }
 
-/// This goes block by block. Relative positions need the gradients of all scores afterwards.
+/// This goes block by block. Relative positions and keys of distances need the gradients of all
+/// scores afterwards.
 void BackwardWorker::send_back(Index begin, Index end) {
   GradientWork block = work_;
   for (Index first = begin; first < end; first += kBlock) {
-    if (relative_) {
+    if (relative_ || distance_keys_) {
       block.weights = work_.weights + (first - begin) * plan_.kernels.lanes / plan_.kernels.pack;
     }
     prefetch_queries();
-    plan_.kernels.send_back(block, first, std::min(first + kBlock, end));
+    const Index last = std::min(first + kBlock, end);
+    plan_.kernels.send_back(block, first, last);
+    if (plan_.in.distance_bias_gradient != nullptr) send_biases_back({first, last}, block.weights);
+  }
+}
+
+void BackwardWorker::send_biases_back(Range keys, const float* weights) {
+  if (plan_.kernels.pack == 1) {
+    bias_->send_back(lane_numbers_, key_numbers_, keys, weights);
+  } else {
+    bias_->send_back(lane_numbers_, key_numbers_, keys, reinterpret_cast<const BFloat16*>(weights));
   }
 }
 

@@ -14,6 +14,8 @@
 #include "core/cpu.h"
 #include "core/memory.h"
 #include "core/threads.h"
+#include "kernels/attention/distance_bias.h"
+#include "kernels/attention/distance_keys.h"
 #include "kernels/attention/few_queries.h"
 #include "kernels/attention/fused_tile.h"
 #include "kernels/attention/products.h"
@@ -42,7 +44,7 @@ struct Plan {
   TileKernels kernels;
   /// Inputs are bf16 and the kernels fp32.
   bool widen;
-  /// The spec has dropout or relative positions.
+  /// The spec has dropout, or terms of positions.
   bool training;
   /// Relative distances; 0 without.
   Index distances;
@@ -68,7 +70,7 @@ Plan::Plan(const AttentionSpec& spec_in, const AttentionArguments& in_in)
   const bool bf16 = in.query.dtype() == DType::bf16;
   widen = bf16 && cpu_isa() < CpuIsa::avx512_bf16;
   kernels = bf16 && !widen ? bf16_tile_kernels() : fp32_tile_kernels();
-  training = spec.dropout.active() || spec.relative_positions;
+  training = spec.dropout.active() || has_position_term(spec);
   distances = spec.relative_positions ? in.relative->keys.dimension(1) : 0;
   element_bytes = static_cast<Index>(element_size(in.query.dtype()));
   units = divide_up(spec.head_size, kernels.pack);
@@ -197,6 +199,8 @@ class Worker {
   // These are used only in training.
   std::optional<RelativeTerm> relative_;
   bool relative_started_ = false;
+  std::optional<DistanceBias> bias_;
+  std::optional<DistanceKeyTerm> distance_keys_;
   float* added_ = nullptr;
   std::uint32_t* starts_ = nullptr;
   std::uint32_t* twists_ = nullptr;
@@ -217,7 +221,8 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
       std::max((plan.kernels.key_tile + plan.kernels.rows) * lanes, query_floats);
   // Lanes are a multiple of four; tiles stay aligned to whole vectors because every part is one of
   // `lanes` floats.
-  const Index added_floats = relative ? rows * lanes : 0;
+  const bool adds = has_position_term(plan.spec);
+  const Index added_floats = adds ? rows * lanes : 0;
   const Index dropout_floats = plan.training ? 2 * lanes + round_up(rows, 16) : 0;
   const Index floats = key_floats + value_floats + probability_floats +
                        plan.kept_tiles * tile_floats + added_floats + dropout_floats;
@@ -244,7 +249,7 @@ Worker::Worker(const Plan& plan) : plan_(plan) {
     starts_ = reinterpret_cast<std::uint32_t*>(take(lanes));
     twists_ = reinterpret_cast<std::uint32_t*>(take(lanes));
     columns_ = reinterpret_cast<std::uint32_t*>(take(round_up(rows, 16)));
-    added_ = relative ? take(added_floats) : nullptr;
+    added_ = adds ? take(added_floats) : nullptr;
     prepare_training();
   }
   if (plan.widen || relative) widened_.resize(static_cast<std::size_t>(plan.spec.head_size));
@@ -259,8 +264,13 @@ void Worker::prepare_training() {
   }
   lane_numbers_.resize(static_cast<std::size_t>(plan_.kernels.lanes));
   key_numbers_.resize(static_cast<std::size_t>(plan_.chunk_rows));
-  if (plan_.distances == 0) return;
   work_.added = added_;
+  if (plan_.spec.distance_bias) bias_.emplace(*plan_.in.distance_bias, plan_.kernels.lanes);
+  if (plan_.spec.distance_keys) {
+    distance_keys_.emplace(plan_.kernels, plan_.spec.head_size, *plan_.in.distance_keys,
+                           plan_.chunk_rows);
+  }
+  if (plan_.distances == 0) return;
   narrow_.resize(static_cast<std::size_t>(plan_.spec.head_size));
   relative_.emplace(plan_.kernels, plan_.spec.head_size, plan_.distances,
                     plan_.chunk_rows + kQueriesPerTask);
@@ -273,6 +283,14 @@ void Worker::run(const Task& task) {
   }
   dilation_ = task.sees_everything ? 1 : plan_.spec.heads[task.head].dilation;
   head_ = task.head;
+  if (bias_) {
+    // Scores are exponents of two where queries hold the scale, see ScoreUnit.
+    const bool scaled = plan_.kernels.pack == 1;
+    bias_->start_head(*plan_.in.distance_bias, head_, dilation_,
+                      scaled ? std::numbers::log2e_v<float>
+                             : std::sqrt(static_cast<float>(plan_.spec.head_size)));
+  }
+  if (distance_keys_) distance_keys_->start_head(head_);
   document_ = task.document;
   plan_.rows.collect(task, lanes_, blind_);
   for (const Index row : blind_) write_zeros(row);
@@ -364,6 +382,7 @@ void Worker::attend(const KeySequence& keys) {
     chunk_begin_ = packed_until_ = begin;
     packed_ = 0;
     rank_[0] = 0;
+    if (distance_keys_) distance_keys_->start_chunk();
     for (Index tile = 0; tile < tile_count(); ++tile) {
       work_.tile = tiles_[keys.count > plan_.chunk_rows ? tile : 0];
       if (begin == 0) start_tile(tile);
@@ -403,6 +422,7 @@ void Worker::pack_until(const KeySequence& keys, Index end) {
     rank_[packed_until_ + 1 - chunk_begin_] = packed_;
   }
   clear_rows_from(packed_);
+  if (distance_keys_) distance_keys_->take_keys({work_.chunk.keys, plan_.units, packed_});
   if (plan_.kernels.pack == 2 && packed_ % 2 == 1) {
     pack_value_pair(even_value_, nullptr, packed_ - 1);
   }
@@ -529,12 +549,24 @@ void Worker::attend_in_training(Index tile) {
     starts_[i] = mask.start;
     twists_[i] = mask.twist;
     lane_numbers_[i] = floor_divide(lane.position, dilation_);
+    // Biases of consecutive numbers are copied at once, and nobody reads the lanes behind the last.
+    if (!relative_) lane_numbers_[i] += std::max<Index>(tile * lanes + i - last, 0);
     if (work_.tile.first[i] >= work_.tile.last[i]) continue;
     keys.begin = std::min(keys.begin, static_cast<Index>(work_.tile.first[i]));
     keys.end = std::max(keys.end, static_cast<Index>(work_.tile.last[i]));
   }
+  keys.begin = keys.begin / plan_.kernels.pack * plan_.kernels.pack;
+  if (bias_) {
+    bias_->scores(lane_numbers_, key_numbers_, keys, added_);
+    const Index rest =
+        round_up(keys.end - keys.begin, plan_.kernels.rows) - (keys.end - keys.begin);
+    std::fill_n(added_ + keys.end * lanes, rest * lanes, 0.0f);
+  }
+  if (distance_keys_) {
+    const RelativeTile queries = {work_.tile.queries, nullptr, lane_numbers_, key_numbers_};
+    distance_keys_->scores(queries, keys, plan_.kernels.pack == 1 ? work_.scale : 1.0f, added_);
+  }
   if (relative_) {
-    keys.begin = keys.begin / plan_.kernels.pack * plan_.kernels.pack;
     const RelativeTile relative = {work_.tile.position_queries, nullptr, lane_numbers_,
                                    key_numbers_};
     // Queries in fp32 hold the scale, see ScoreUnit.

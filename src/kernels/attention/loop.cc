@@ -32,11 +32,12 @@ void score_offset(const Band& band, Index offset, float* scores) {
   const Index d = head.head_size;
   const QueryRange range = queries_at(offset, dilation, rows);
   const Index shift = rows.query_offset + offset * dilation;
+  const float bias = head.biases.at(offset * dilation);
   std::fill(scores, scores + range.begin, kMaskedScore);
   for (Index i = range.begin; i < range.end; ++i) {
     // A global key is scored once, by its own diagonal.
     const bool visible = rows.keys[i + shift] == KeyKind::ordinary;
-    const float score = head.scale * dot(head.query + i * d, head.key + (i + shift) * d, d);
+    const float score = head.scale * dot(head.query + i * d, head.key + (i + shift) * d, d) + bias;
     scores[i] = visible ? score : kMaskedScore;
   }
   std::fill(scores + range.end, scores + rows.query_count, kMaskedScore);

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/threads.h"
 #include "kernels/attention/backends.h"
+#include "kernels/attention/distance_keys.h"
 #include "kernels/gemm.h"
 
 namespace longformer::kernels {
@@ -25,10 +26,26 @@ struct Head {
   const float* key;
   /// [globals, d]; of the band form only.
   std::vector<float> global_keys;
+  HeadBiases biases;
+  const DistanceKeys* distances = nullptr;
+  /// Products of queries with keys of distances, and of keys with queries of distances, scaled,
+  /// [n, P]; empty without.
+  std::vector<float> query_rows = {}, key_rows = {};
   float* out;
 
   float scale() const { return 1 / std::sqrt(static_cast<float>(size)); }
 };
+
+/// The terms of positions in the score of a query and a key of the document.
+float position_term(const Head& head, Index query, Index key) {
+  const Index position = head.rows.query_offset + query;
+  float term = head.biases.at(key - position);
+  if (head.distances == nullptr) return term;
+  const Index row = row_at(*head.distances, position - key), count = head.distances->count();
+  if (!head.query_rows.empty()) term += head.query_rows[query * count + row];
+  if (!head.key_rows.empty()) term += head.key_rows[key * count + row];
+  return term;
+}
 
 /// Queries first, first + stride, …: with the dilation as stride their windows share keys.
 struct QueryBlock {
@@ -74,19 +91,19 @@ void mark_dense(const Head& head, Index query, std::span<std::uint8_t> visible) 
 }
 
 void fill_dense(const Head& head, const QueryBlock& block, std::span<std::uint8_t> visible) {
-  const auto& [rows, pattern, layout, size, query, key, global_keys, out] = head;
+  const ProbabilityLayout& layout = head.layout;
+  const DocumentRows& rows = head.rows;
   if (layout.columns == 0) return;
   multiply(head, block,
-           {key, rows.key_count, 1, out + block.first * layout.columns, layout.columns});
+           {head.key, rows.key_count, 1, head.out + block.first * layout.columns, layout.columns});
   for (Index t = 0; t < block.count; ++t) {
     const Index i = block.query(t);
-    const std::span<float> scores(out + i * layout.columns,
-                                  static_cast<std::size_t>(layout.columns));
+    float* scores = head.out + i * layout.columns;
     mark_dense(head, i, visible);
-    for (std::size_t j = 0; j < scores.size(); ++j) {
-      if (visible[j] == 0) scores[j] = kMaskedScore;
+    for (Index j = 0; j < layout.columns; ++j) {
+      scores[j] = visible[j] == 0 ? kMaskedScore : scores[j] + position_term(head, i, j);
     }
-    softmax_in_place(scores.data(), layout.columns);
+    softmax_in_place(scores, layout.columns);
   }
 }
 
@@ -106,14 +123,17 @@ void fill_band_row(const Head& head, Index i, OffsetRange offsets, const float* 
   std::fill_n(band, head.layout.columns - head.layout.globals, kMaskedScore);
   const Index position = rows.query_offset + i;
   for (Index s = offsets.first; s <= offsets.last; ++s) {
-    if (rows.keys[position + s * head.pattern.dilation] != KeyKind::ordinary) continue;
-    band[head.pattern.reach_left + s] = window[s - offsets.first];
+    const Index key = position + s * head.pattern.dilation;
+    if (rows.keys[key] != KeyKind::ordinary) continue;
+    band[head.pattern.reach_left + s] = window[s - offsets.first] + position_term(head, i, key);
   }
   softmax_in_place(scores, head.layout.columns);
 }
 
 void fill_band(const Head& head, const QueryBlock& block, float* scratch) {
-  const auto& [rows, pattern, layout, size, query, key, global_keys, out] = head;
+  const DocumentRows& rows = head.rows;
+  const HeadPattern& pattern = head.pattern;
+  const ProbabilityLayout& layout = head.layout;
   const OffsetRange first = offsets_at(pattern, rows, block.first);
   const OffsetRange last = offsets_at(pattern, rows, block.query(block.count - 1));
   // Query t meets at offset s the key number t + s, counted from the position of query 0.
@@ -121,11 +141,11 @@ void fill_band(const Head& head, const QueryBlock& block, float* scratch) {
   const Index keys = block.count - 1 + last.last - begin + 1;
   if (keys > 0) {
     const Index position = rows.query_offset + block.first + begin * pattern.dilation;
-    multiply(head, block, {key + position * size, keys, pattern.dilation, scratch, keys});
+    multiply(head, block, {head.key + position * head.size, keys, pattern.dilation, scratch, keys});
   }
   if (layout.globals > 0) {
     multiply(head, block,
-             {global_keys.data(), layout.globals, 1, out + block.first * layout.columns,
+             {head.global_keys.data(), layout.globals, 1, head.out + block.first * layout.columns,
               block.stride * layout.columns});
   }
   for (Index t = 0; t < block.count; ++t) {
@@ -181,8 +201,8 @@ ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead whi
   return layout;
 }
 
-void attention_probabilities(const AttentionSpec& spec, const Tensor& query, const Tensor& key,
-                             DocumentHead which, std::span<float> out, int threads) {
+void attention_probabilities(const AttentionSpec& spec, const ScoreInputs& in, DocumentHead which,
+                             std::span<float> out, int threads) {
   check(spec);
   const auto& document = spec.rows->documents[static_cast<std::size_t>(which.document)];
   const DocumentRows rows(spec, document);
@@ -194,8 +214,8 @@ void attention_probabilities(const AttentionSpec& spec, const Tensor& query, con
   require(layout.dense || !sees_all || rows.globals.empty(),
           "attention probabilities: expected global queries with a window, found ones that see "
           "everything, which the band form has no columns for");
-  const Tensor queries = head_of(query, which.head);
-  const Tensor keys = head_of(key, which.head);
+  const Tensor queries = head_of(in.query, which.head);
+  const Tensor keys = head_of(in.key, which.head);
   const Index d = spec.head_size;
   Head head = {.rows = rows,
                .pattern = spec.heads[static_cast<std::size_t>(which.head)],
@@ -204,8 +224,24 @@ void attention_probabilities(const AttentionSpec& spec, const Tensor& query, con
                .query = queries.data<float>() + document.query_begin * d,
                .key = keys.data<float>() + document.key_begin * d,
                .global_keys = {},
+               .biases = {in.distance_bias, which.head},
                .out = out.data()};
   if (!layout.dense) head.global_keys = gathered(rows.globals, head.key, d);
+  if (in.distance_keys != nullptr) {
+    head.distances = in.distance_keys;
+    const auto products = [&](const float* of, Index count, const Tensor* with) {
+      std::vector<float> found;
+      if (with == nullptr) return found;
+      const Tensor rows_of_head = head_of(*with, which.head);
+      found.resize(static_cast<std::size_t>(count * with->dimension(1)));
+      gemm(
+          {.m = count, .n = with->dimension(1), .k = d, .transpose_b = true, .alpha = head.scale()},
+          of, rows_of_head.data<float>(), found.data());
+      return found;
+    };
+    head.query_rows = products(head.query, rows.query_count, in.distance_keys->keys);
+    head.key_rows = products(head.key, rows.key_count, in.distance_keys->queries);
+  }
   const auto blocks = blocks_of(layout.rows, layout.dense ? 1 : head.pattern.dilation);
   const auto tasks = static_cast<Index>(blocks.size());
   // A dense row needs a byte per key; a block of the band its products with all keys in reach.

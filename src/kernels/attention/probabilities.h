@@ -26,11 +26,19 @@ struct ProbabilityLayout {
 };
 ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead which);
 
-/// Writes softmax(q·kᵀ/√d) of every query over the keys that it sees to out [rows, columns]; what a
-/// query does not see is 0, and so is a global key at its place in the window, as it counts once.
-/// query and key are head-major [H, n, d], fp32 or bf16, as for attention(). Throws Error when
-/// global queries see everything and the form is not dense: their keys have no columns.
-void attention_probabilities(const AttentionSpec& spec, const Tensor& query, const Tensor& key,
-                             DocumentHead which, std::span<float> out, int threads);
+/// Inputs as for attention(): query and key are head-major [H, n, d], fp32 or bf16.
+struct ScoreInputs {
+  const Tensor& query;
+  const Tensor& key;
+  const Tensor* distance_bias = nullptr;
+  const DistanceKeys* distance_keys = nullptr;
+};
+
+/// Writes softmax(q·kᵀ/√d), with the terms of positions that the spec has, of every query over the
+/// keys that it sees to out [rows, columns]; what a query does not see is 0, and so is a global key
+/// at its place in the window, as it counts once. Throws Error when global queries see everything
+/// and the form is not dense: their keys have no columns.
+void attention_probabilities(const AttentionSpec& spec, const ScoreInputs& in, DocumentHead which,
+                             std::span<float> out, int threads);
 
 }  // namespace longformer::kernels

@@ -266,6 +266,9 @@ RowKernels row_kernels() {
 std::optional<std::string> why_not_products(const AttentionSpec& spec, DType dtype) {
   if (dtype != DType::bf16) return "products of tiles are in bf16";
   if (spec.relative_positions) return "relative positions are left to the tiles in registers";
+  if (spec.distance_bias || spec.distance_keys) {
+    return "biases and keys of distances are left to the tiles in registers";
+  }
   return std::nullopt;
 }
 

@@ -24,6 +24,9 @@ void check_heads(const AttentionSpec& spec) {
             head, left, right);
     require(dilation >= 1, "attention: head {}: expected a dilation of at least 1, found {}", head,
             dilation);
+    require(!spec.distance_keys || dilation == 1,
+            "attention: head {}: expected a dilation of 1 with keys of distances, found {}", head,
+            dilation);
     require(!spec.relative_positions || right == 0,
             "attention: head {}: expected a reach of 0 to the right with relative positions, found "
             "{}",
@@ -32,6 +35,15 @@ void check_heads(const AttentionSpec& spec) {
   require(!spec.relative_positions || spec.rows->global_keys.empty(),
           "attention: expected no global keys with relative positions, found {}",
           spec.rows->global_keys.size());
+  require(!(spec.distance_bias || spec.distance_keys) || spec.rows->global_keys.empty(),
+          "attention: expected no global keys with biases or keys of distances, found {}",
+          spec.rows->global_keys.size());
+  const int terms =
+      int{spec.relative_positions} + int{spec.distance_bias} + int{spec.distance_keys};
+  require(terms <= 1,
+          "attention: expected relative positions, biases by distance or keys of distances, found "
+          "{} of them",
+          terms);
   require(spec.dropout.rate >= 0 && spec.dropout.rate < 1,
           "attention: expected a dropout rate of at least 0 and below 1, found {}",
           spec.dropout.rate);

@@ -74,6 +74,11 @@ struct AttentionPattern {
   GlobalQueries global_queries = GlobalQueries::windowed;
   /// Scores have a term of RelativePositions. Needs reach_right 0 in every head and no global keys.
   bool relative_positions = false;
+  /// Scores have biases by distance (AttentionArguments::distance_bias). Needs no global keys, and
+  /// is not for relative positions.
+  bool distance_bias = false;
+  /// Scores have terms of DistanceKeys. Needs dilation 1, no global keys and no other term.
+  bool distance_keys = false;
   /// Dropout of the probabilities. The mask depends on its seed, the head, the query row and the
   /// key row alone (dropout_row), so that a backward pass finds the same one.
   Dropout dropout = {};
@@ -87,6 +92,11 @@ struct AttentionSpec : AttentionPattern {
   /// Never null in a spec that runs.
   std::shared_ptr<const AttentionRows> rows;
 };
+
+/// Whether scores are more than products of queries and keys.
+inline bool has_position_term(const AttentionPattern& pattern) {
+  return pattern.relative_positions || pattern.distance_bias || pattern.distance_keys;
+}
 
 /// The dropout masks of one query: its columns are key rows.
 inline DropoutRow dropout_row(const Dropout& dropout, Index head, Index query_row) {

@@ -154,9 +154,9 @@ float inverse(const HeadBlock& queries, Index row, float denominator) {
   return queries.is_masked(row) || denominator == 0 ? 0 : 1 / denominator;
 }
 
-class ForwardWorker {
+class FeatureForwardWorker {
  public:
-  ForwardWorker(const FeatureAttentionSpec& spec, const FeatureAttentionArguments& in)
+  FeatureForwardWorker(const FeatureAttentionSpec& spec, const FeatureAttentionArguments& in)
       : spec_(spec),
         in_(in),
         reader_(spec, in.key, in.value),
@@ -246,9 +246,10 @@ class ForwardWorker {
 /// (docs/spec/low-rank-and-kernels.md#f4).
 constexpr Index kKeptBlocks = 64;
 
-class BackwardWorker {
+class FeatureBackwardWorker {
  public:
-  BackwardWorker(const FeatureAttentionSpec& spec, const FeatureAttentionBackwardArguments& in)
+  FeatureBackwardWorker(const FeatureAttentionSpec& spec,
+                        const FeatureAttentionBackwardArguments& in)
       : spec_(spec),
         in_(in),
         reader_(spec, in.key, in.value),
@@ -470,7 +471,7 @@ class BackwardWorker {
 
 /// Runs all heads of all documents, with a worker for each thread.
 template <typename Worker, typename Arguments>
-void run_all(const FeatureAttentionSpec& spec, const Arguments& in) {
+void run_heads(const FeatureAttentionSpec& spec, const Arguments& in) {
   const Index tasks = std::ssize(spec.rows->documents) * spec.heads;
   std::vector<std::unique_ptr<Worker>> workers(at(std::max(1, in.threads)));
   parallel_for(in.threads, tasks, [&](Index number) {
@@ -495,12 +496,12 @@ Tensor empty_feature_sums(const FeatureAttentionSpec& spec, Index documents) {
 void feature_attention(const FeatureAttentionSpec& spec, const FeatureAttentionArguments& in) {
   assert(spec.rows->self_attention && (!spec.causal || !spec.map.has_floor()));
   assert(in.sums == nullptr || spec.causal);
-  run_all<ForwardWorker>(spec, in);
+  run_heads<FeatureForwardWorker>(spec, in);
 }
 
 void feature_attention_backward(const FeatureAttentionSpec& spec,
                                 const FeatureAttentionBackwardArguments& in) {
-  run_all<BackwardWorker>(spec, in);
+  run_heads<FeatureBackwardWorker>(spec, in);
 }
 
 double feature_attention_flops(const FeatureAttentionSpec& spec) {

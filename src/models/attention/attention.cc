@@ -12,7 +12,8 @@ LayerSource layer_source(const EncoderConfig& config, const Weights& weights, DT
           .initializer_range = config.initializer_range,
           .layer_norm_eps = config.layer_norm_eps,
           .norm_bias = config.recipe.norm_bias,
-          .centres_norms = config.recipe.centres_norms};
+          .centres_norms = config.recipe.centres_norms,
+          .gain_offset = config.recipe.gain_offset};
 }
 
 std::string self_attention_name(Index layer) {
@@ -28,6 +29,25 @@ ops::Linear query_key_value(const EncoderConfig& config, Index layer, const Laye
   }
   const std::array names = {name + "query", name + "key", name + "value"};
   return stacked_linear(source, names, {config.hidden_size, config.hidden_size}, has_bias);
+}
+
+std::vector<ops::Linear> projections(const EncoderConfig& config, Index layer,
+                                     const LayerSource& source) {
+  const bool is_plain =
+      config.key_heads() == config.heads && config.query_width() == config.hidden_size;
+  std::vector<ops::Linear> layers;
+  if (is_plain) {
+    layers.push_back(query_key_value(config, layer, source));
+    return layers;
+  }
+  const std::string name = self_attention_name(layer);
+  const bool has_bias = config.recipe.attention_bias;
+  const std::array keys_and_values = {name + "key", name + "value"};
+  layers.push_back(linear(source, name + "query", {config.query_width(), config.hidden_size},
+                          {.has_bias = has_bias}));
+  layers.push_back(
+      stacked_linear(source, keys_and_values, {config.key_width(), config.hidden_size}, has_bias));
+  return layers;
 }
 
 }  // namespace longformer::models

@@ -42,6 +42,11 @@ struct SharedInput {
   std::function<Tensor()> make_distances = {};
   /// Rotary positions of each kind of layer (LayerRecipe::rotations).
   std::vector<std::shared_ptr<const ops::Rotation>> rotations = {};
+  /// Biases by distance (LayerRecipe::distance_bias).
+  std::optional<Tensor> distance_bias = std::nullopt;
+  /// Table of distances [P, D], and the row of each distance (LayerRecipe::distance_keys).
+  std::optional<Tensor> distance_table = std::nullopt;
+  std::shared_ptr<const std::vector<std::int32_t>> distance_rows = {};
   /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.
@@ -125,6 +130,11 @@ std::unique_ptr<Attention> longformer_attention(const EncoderConfig& config, Ind
 std::unique_ptr<Attention> dense_attention(const EncoderConfig& config, Index layer,
                                            const LayerSource& source);
 
+/// Likewise, with keys and queries of distances (DeBERTa,
+/// docs/spec/modern-encoders.md#disentangled).
+std::unique_ptr<Attention> disentangled_attention(const EncoderConfig& config, Index layer,
+                                                  const LayerSource& source);
+
 /// Every token attends to a few rows that stand for all (Linformer,
 /// docs/spec/low-rank-and-kernels.md#e).
 std::unique_ptr<Attention> linformer_attention(const EncoderConfig& config, Index layer,
@@ -137,6 +147,9 @@ std::unique_ptr<Attention> performer_attention(const EncoderConfig& config, Inde
 /// Parts common to the encoders.
 LayerSource layer_source(const EncoderConfig& config, const Weights& weights, DType dtype);
 ops::Linear query_key_value(const EncoderConfig& config, Index layer, const LayerSource& source);
+/// Query, key and value in one layer, or the query apart from grouped keys and values.
+std::vector<ops::Linear> projections(const EncoderConfig& config, Index layer,
+                                     const LayerSource& source);
 std::string self_attention_name(Index layer);
 
 }  // namespace longformer::models

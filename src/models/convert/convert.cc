@@ -376,6 +376,12 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   if (!conversion.config.recipe.has_position_table) return lengthen(conversion);
   require(options.rotary.empty(), OptionName("rotary"),
           "expected a model with rotary positions, found {}", conversion.config.model_type());
+  require(
+      conversion.config.recipe.distance_bias == DistanceBias::none &&
+          !conversion.config.recipe.distance_keys,
+      "{}: expected a model whose scores have no terms of distances, as Longformer's have none, "
+      "found {}",
+      source_folder, conversion.config.model_type());
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);

@@ -91,8 +91,20 @@ Json lengthened_config(const Json& source, const EncoderConfig& config, Index ma
   }
   require(type != "new" || options.rotary == "base", OptionName("rotary"),
           "expected base for model_type new, whose code knows no YaRN");
+  require(type != "neobert", OptionName("max_positions", "max positions"),
+          "expected none for model_type neobert, whose code knows one way to turn, found {}",
+          max_tokens);
   Json json = source;
   const Index positions = max_tokens + config.first_position();
+  if (config.recipe.rotations.empty()) {
+    require(options.rotary.empty(), OptionName("rotary"),
+            "expected a model with rotary positions, found {}", type);
+    json["max_position_embeddings"] = positions;
+    // Distances share rows as before.
+    const auto& distances = config.recipe.distance_keys;
+    if (distances) json["max_relative_positions"] = distances->buckets.most;
+    return json;
+  }
   const auto& names = config.recipe.rotation_names;
   Json rotations = Json::object();
   for (std::size_t kind = 0; kind < config.recipe.rotations.size(); ++kind) {
@@ -104,7 +116,8 @@ Json lengthened_config(const Json& source, const EncoderConfig& config, Index ma
       rotations[std::string(names[kind])] = object_of(rotation);
     }
   }
-  for (const char* key : {"rope_theta", "rope_scaling", "global_rope_theta", "local_rope_theta"}) {
+  for (const char* key : {"rope_theta", "rope_scaling", "global_rope_theta", "local_rope_theta",
+                          "rope_local_base_freq"}) {
     json.erase(key);
   }
   // The code of before knows θ by a key of its own.

@@ -16,46 +16,18 @@
 #include "formats/json.h"
 #include "longformer/embedding.h"
 #include "longformer/report.h"
+#include "tasks/embedding/embedder_modules.h"
 #include "tasks/embedding/pooled_vectors.h"
 #include "tasks/embedding/sentence_modules.h"
-#include "tasks/embedding/vector_modules.h"
+#include "tasks/embedding/text_rows.h"
 
 namespace longformer {
 namespace {
 
 using engine::Prompt;
 using engine::TokenRange;
-
-/// Overlap of the segments of a document that is split for one vector.
-constexpr Index kSplitOverlap = 512;
-
-/// A row of a text, and the tokens of it that go into vectors of the result.
-struct PooledRow {
-  engine::TokenRow row;
-  std::vector<ops::RowRange> ranges;
-  /// The vector of each range.
-  std::vector<Index> vectors;
-  bool ends_document = false;
-  /// Index of the text in the call.
-  std::size_t text = 0;
-
-  void add(Index vector, ops::RowRange range) {
-    ranges.push_back(range);
-    vectors.push_back(vector);
-  }
-};
-
-std::vector<PooledRow> pooled_rows(engine::Reading& reading) {
-  std::vector<PooledRow> rows;
-  for (engine::TokenRow& row : reading.rows) rows.emplace_back().row = std::move(row);
-  rows.back().ends_document = true;
-  return rows;
-}
-
-tasks::VectorFold fold_of(Pooling pooling) {
-  if (pooling == Pooling::max) return tasks::VectorFold::maximum;
-  return pooling == Pooling::mean_sqrt_len ? tasks::VectorFold::mean_sqrt : tasks::VectorFold::mean;
-}
+using tasks::PooledRow;
+using tasks::TextReader;
 
 /// The error of one text of a call.
 Error error_of(std::size_t text, EmbedOutcome outcome) {
@@ -100,107 +72,40 @@ void run_rows(const Model& model, std::span<const PooledRow> rows, const EmbedOp
   }
 }
 
-/// Part of a document in a row: its tokens, the vector of the first, and where it stands.
-struct RowShare {
-  ops::RowRange owned;
-  Index vector = 0;
-  bool first = false;
-  bool last = false;
-};
-
-/// Ranges of a row for one vector per document, or per token.
-void add_ranges(PooledRow& row, Pooling pooling, const RowShare& share) {
-  const auto [owned, vector, first, last] = share;
-  if (pooling == Pooling::tokens) {
-    for (Index token = owned.begin; token < owned.end; ++token) {
-      row.add(vector + token - owned.begin, {token, token + 1});
-    }
-  } else if (pooling == Pooling::cls) {
-    if (first) row.add(vector, {owned.begin, owned.begin + 1});
-  } else if (pooling == Pooling::last) {
-    if (last) row.add(vector, {owned.end - 1, owned.end});
-  } else {
-    row.add(vector, owned);
-  }
-}
-
-/// Texts of one call on their way into rows.
-struct TextReader {
-  const engine::RowReader& rows;
-  const Tokenizer& tokenizer;
-  const Prompt& prompt;
-  Pooling pooling;
-
-  /// Appends the rows of a text, whose vectors begin at `first_vector`; fills in everything of its
-  /// Embedding but the values.
-  Embedding read(const EmbedInput& input, Index first_vector, std::vector<PooledRow>& all) const {
-    engine::Reading reading = input.ids.empty()
-                                  ? rows.read(engine::encode_behind(tokenizer, prompt, input.text),
-                                              std::string(input.text))
-                                  : rows.read(engine::ids_behind(tokenizer, prompt, input.ids), {});
-    Embedding result;
-    result.tokens = reading.tokens;
-    result.truncated = reading.truncated;
-    const bool per_token = pooling == Pooling::tokens;
-    result.rows = per_token ? reading.read() + rows.around().size() : 1;
-    const auto owned = engine::owned_tokens(reading.ranges, reading.read());
-    std::vector<PooledRow> parts = pooled_rows(reading);
-    for (std::size_t s = 0; s < parts.size(); ++s) {
-      const bool first = s == 0;
-      const bool last = s + 1 == parts.size();
-      const Index shift = reading.prefix - reading.ranges[s].begin;
-      RowShare share = {
-          .owned = {first ? 0 : owned[s].begin + shift,
-                    last ? static_cast<Index>(parts[s].row.ids.size()) : owned[s].end + shift},
-          .vector = first_vector,
-          .first = first,
-          .last = last};
-      if (first && !per_token) {
-        share.owned.begin = std::min(prompt.skipped_rows, share.owned.end - 1);
-      }
-      if (per_token && !first) share.vector += reading.prefix + owned[s].begin;
-      add_ranges(parts[s], pooling, share);
-      all.push_back(std::move(parts[s]));
-    }
-    result.spans = spans_of(reading);
-    return result;
-  }
-
- private:
-  std::vector<CharacterSpan> spans_of(const engine::Reading& reading) const {
-    const auto& offsets = reading.encoding.offsets;
-    const Index tokens = reading.read();
-    if (pooling != Pooling::tokens) {
-      const auto characters = static_cast<std::int64_t>(character_starts(reading.text).size()) - 1;
-      const bool cut = reading.truncated > 0;
-      return {{0, cut ? offsets[static_cast<std::size_t>(tokens - 1)].end : characters}};
-    }
-    const engine::TextTemplate& around = rows.around();
-    std::vector<CharacterSpan> spans(static_cast<std::size_t>(around.prefix()));
-    spans.insert(spans.end(), offsets.begin(), offsets.begin() + tokens);
-    spans.resize(spans.size() + static_cast<std::size_t>(around.size() - around.prefix()));
-    return spans;
-  }
-};
-
 std::vector<EmbedInput> inputs_of(std::span<const std::string> texts) {
   std::vector<EmbedInput> inputs;
   for (const std::string& text : texts) inputs.push_back({.text = text});
   return inputs;
 }
 
-engine::PassageRules rules_of(const Embedder::PassageOptions& options) {
-  return {.tokens = options.passage_tokens, .overlapping = options.overlapping_passages};
+/// Beginnings of prompts that are one token of the tokenizer, with the blank behind them or
+/// without.
+std::vector<std::string> known_prefixes(const tasks::SentenceModules& modules,
+                                        const std::string& folder) {
+  std::vector<std::string> known;
+  if (!modules.multi || modules.multi->prefixes.empty()) return known;
+  const Tokenizer tokenizer = Tokenizer::load(folder);
+  for (const auto& [role, prefix] : modules.multi->prefixes) {
+    for (const std::string& token : {prefix, prefix.substr(0, prefix.find(' '))}) {
+      if (token.empty() || !tokenizer.id(token)) continue;
+      known.push_back(token);
+      break;
+    }
+  }
+  return known;
 }
 
-/// Rows of at most `limit` tokens, of which those of a split text overlap by a fixed number.
-engine::ReadingOptions reading_of(const Model& model, const Tokenizer& tokenizer, Index limit,
-                                  const EmbedOptions& options) {
-  const Index capacity = limit - engine::TextTemplate(tokenizer).size();
-  return {.max_tokens = limit,
-          .too_long = options.too_long,
-          .stride = std::min(kSplitOverlap, capacity / 2),
-          .global_positions = global_positions(model, options.global_attention)};
+std::vector<std::string> texts_of(std::string_view text, std::span<const CharacterSpan> spans) {
+  const auto starts = character_starts(text);
+  std::vector<std::string> texts;
+  for (const CharacterSpan& span : spans) {
+    texts.push_back(engine::text_between(text, starts, span));
+  }
+  return texts;
+}
+
+engine::PassageRules rules_of(const Embedder::PassageOptions& options) {
+  return {.tokens = options.passage_tokens, .overlapping = options.overlapping_passages};
 }
 
 /// The progress of one document whose passages count as documents of their own.
@@ -215,51 +120,6 @@ ProgressCallback as_one_document(const ProgressCallback& report) {
 
 }  // namespace
 
-struct Embedder::Modules {
-  Modules(tasks::SentenceModules files, const Model& model)
-      : description(std::move(files)), vectors(read(description, model)) {}
-
-  tasks::SentenceModules description;
-  tasks::VectorModules vectors;
-
-  /// The vectors of the model's hidden size after everything that the folder does with them.
-  std::vector<float> finished(const Model& model, const EmbedOptions& options, Pooling pooling,
-                              tasks::PooledVectors pooled) const {
-    const bool per_token = pooling == Pooling::tokens;
-    std::vector<float> values = pooled.finish();
-    // Without modules there is nothing to wait another turn for.
-    if (!per_token && !vectors.is_empty()) {
-      const auto turn = model.implementation().turn();
-      values = vectors.apply(model.implementation().context(), std::move(values));
-    }
-    Index size = per_token ? model.info().hidden_size : vectors.width();
-    // The modules of the folder see whole vectors; what a call wants is done to those that are cut.
-    const bool of_folder = !options.normalize && !per_token && description.normalizes();
-    if (of_folder) tasks::scale_to_unit_length(values, size);
-    if (const Index kept = this->size(model, options); kept < size) {
-      values = tasks::first_columns(values, size, kept);
-      size = kept;
-    }
-    if (options.normalize.value_or(false)) tasks::scale_to_unit_length(values, size);
-    return values;
-  }
-
-  /// Elements of a finished vector.
-  Index size(const Model& model, const EmbedOptions& options) const {
-    if (options.pooling == Pooling::tokens) return model.info().hidden_size;
-    const Index width = vectors.width();
-    const Index kept = options.truncate_dim.value_or(description.truncate_dim.value_or(width));
-    require(kept >= 1, OptionName("truncate_dim"), "expected at least 1, found {}", kept);
-    return std::min(kept, width);
-  }
-
- private:
-  static tasks::VectorModules read(const tasks::SentenceModules& description, const Model& model) {
-    const auto turn = model.implementation().turn();
-    return {description.vector_modules, model.info().hidden_size, model.implementation().note};
-  }
-};
-
 std::string to_json(const Embedding& embedding, const EmbeddingForm& form) {
   JsonLine json;
   json.add("tokens", embedding.tokens).add("truncated", embedding.truncated);
@@ -272,6 +132,19 @@ std::string to_json(const Embedding& embedding, const EmbeddingForm& form) {
     json.add("embedding", std::span<const float>(embedding.values));
   }
   return json.object();
+}
+
+std::string to_json(const SparseEmbedding& embedding, const Tokenizer& tokenizer) {
+  std::vector<TokenWeight> weights = embedding.weights;
+  std::ranges::stable_sort(weights, std::greater(), &TokenWeight::weight);
+  std::vector<JsonLine> objects;
+  for (const TokenWeight& one : weights) {
+    objects.emplace_back().add("index", std::int64_t{one.token});
+    objects.back().add("token", tokenizer.token(one.token)).add("value", one.weight);
+  }
+  JsonLine json;
+  json.add("tokens", embedding.tokens).add("truncated", embedding.truncated);
+  return json.add_objects("sparse", objects).object();
 }
 
 std::vector<CharacterSpan> passages_of(const Tokenizer& tokenizer, std::string_view text,
@@ -303,12 +176,19 @@ Embedder Embedder::load(const std::string& folder, const LoadOptions& options) {
 Embedder Embedder::of(Model model, const std::string& folder, const std::string& adapter) {
   const bool adapted = !adapter.empty() && tasks::has_sentence_modules(adapter);
   tasks::SentenceModules modules = tasks::read_sentence_modules(adapted ? adapter : folder);
-  Tokenizer tokenizer = matching_tokenizer(model, folder, {}, modules.lowercase);
+  Tokenizer tokenizer =
+      matching_tokenizer(model, folder, known_prefixes(modules, folder), modules.lowercase);
+  if (model.implementation().config.table) tokenizer = tokenizer.without_template();
   if (const auto& note = model.implementation().note) {
     for (const std::string& line : unused_sentence_keys(adapted ? adapter : folder)) note(line);
   }
-  auto loaded = std::make_shared<const Modules>(std::move(modules), model);
+  auto loaded = std::make_shared<const Modules>(std::move(modules), model, tokenizer);
   return Embedder(std::move(model), std::move(tokenizer), std::move(loaded));
+}
+
+std::optional<std::int32_t> Embedder::dropped_token() const {
+  const auto& table = model_.implementation().config.table;
+  return table && table->drops_unknown ? tokenizer_.special_tokens().unk : std::nullopt;
 }
 
 Pooling Embedder::pooling_of(const EmbedOptions& options) const {
@@ -364,6 +244,11 @@ std::uint64_t Embedder::fingerprint() const {
   // The same weights see something else through other windows.
   for (const Index window : model_.info().windows) mix(static_cast<std::uint64_t>(window));
   mix(modules_->vectors.fingerprint());
+  // Indexes of dense vectors do not depend on other heads of the folder.
+  if (!modules_->description.has_dense) {
+    if (modules_->sparse) mix(modules_->sparse->fingerprint());
+    if (modules_->multi) mix(modules_->multi->fingerprint());
+  }
   for (const char letter : modules_->description.pooling) {
     mix(static_cast<unsigned char>(letter));
   }
@@ -407,11 +292,16 @@ std::vector<EmbedOutcome> Embedder::outcomes(std::span<const EmbedInput> inputs,
           "expected more than 0, found {}", options.batch_tokens);
   const Prompt prompt =
       engine::read_prompt(tokenizer_, this->prompt(options), modules_->description.include_prompt);
+  modules_->require_dense();
   const Pooling pooling = pooling_of(options);
   const engine::RowReader rows(tokenizer_,
-                               reading_of(model_, tokenizer_, max_length(options), options));
-  const TextReader reader = {
-      .rows = rows, .tokenizer = tokenizer_, .prompt = prompt, .pooling = pooling};
+                               tasks::reading_of(model_, tokenizer_, max_length(options), options));
+  const TextReader reader = {.rows = rows,
+                             .tokenizer = tokenizer_,
+                             .prompt = prompt,
+                             .pooling = pooling,
+                             .is_table = model_.implementation().config.table.has_value(),
+                             .dropped = dropped_token()};
   std::vector<EmbedOutcome> results(inputs.size());
   std::vector<PooledRow> pooled;
   Index vectors = 0;
@@ -426,7 +316,7 @@ std::vector<EmbedOutcome> Embedder::outcomes(std::span<const EmbedInput> inputs,
     for (PooledRow& row : std::span(pooled).subspan(first)) row.text = i;
     vectors += results[i].embedding.rows;
   }
-  tasks::PooledVectors sums(fold_of(pooling), vectors, model_.info().hidden_size);
+  tasks::PooledVectors sums(tasks::fold_of(pooling), vectors, model_.info().hidden_size);
   run_rows(model_, pooled, options, sums, progress, [&](std::size_t i, const std::string& why) {
     results[i].error = why;
     if (on_error == OnError::stop) {
@@ -447,7 +337,9 @@ std::vector<EmbedOutcome> Embedder::outcomes(std::span<const EmbedInput> inputs,
 Embedding Embedder::embed_passages(std::string_view text, const PassageOptions& passages,
                                    const EmbedOptions& options,
                                    const ProgressCallback& progress) const {
-  const PassageContext context = passages.context.value_or(passage_context());
+  PassageContext context = passages.context.value_or(passage_context());
+  // The rows of a table know no context.
+  if (model_.implementation().config.table) context = PassageContext::none;
   Embedding result = context == PassageContext::none
                          ? embed_passages_alone(text, passages, options, progress)
                          : embed_passages_in_document(text, passages, options, progress);
@@ -459,6 +351,7 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
                                                const PassageOptions& passages,
                                                const EmbedOptions& options,
                                                const ProgressCallback& progress) const {
+  modules_->require_dense();
   const Prompt prompt = engine::read_prompt(tokenizer_, this->prompt(options), true);
   MarkedText marked = {.text = text,
                        .encoding = engine::encode_behind(tokenizer_, prompt, text),
@@ -474,6 +367,8 @@ Embedding Embedder::embed_passages_in_document(std::string_view text,
 Embedding Embedder::embed_spans(std::string_view text, std::span<const CharacterSpan> spans,
                                 const EmbedOptions& options,
                                 const ProgressCallback& progress) const {
+  modules_->require_dense();
+  if (model_.implementation().config.table) return embed_texts(text, spans, options, progress);
   const Prompt prompt = engine::read_prompt(tokenizer_, this->prompt(options), true);
   MarkedText marked = {.text = text,
                        .encoding = engine::encode_behind(tokenizer_, prompt, text),
@@ -494,7 +389,7 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
   const Pooling mode = options.pooling.value_or(of_folder);
   require(mode == Pooling::mean || mode == Pooling::max, OptionName("pooling"),
           "expected mean or max for passages in the context of the document, found another");
-  engine::ReadingOptions how = reading_of(model_, tokenizer_, max_length(options), options);
+  engine::ReadingOptions how = tasks::reading_of(model_, tokenizer_, max_length(options), options);
   how.too_long = TooLong::split;
   how.stride = engine::passage_overlap(how, tokenizer_, marked.passages, marked.overlap);
   Embedding result;
@@ -503,51 +398,98 @@ Embedding Embedder::embed_marked(MarkedText marked, const EmbedOptions& options,
   engine::Reading reading =
       engine::RowReader(tokenizer_, how).read(std::move(marked.encoding), std::string(marked.text));
   result.tokens = reading.tokens;
-  std::vector<PooledRow> rows = pooled_rows(reading);
+  std::vector<PooledRow> rows = tasks::pooled_rows(reading);
   for (std::size_t i = 0; i < marked.passages.size(); ++i) {
     const TokenRange& passage = marked.passages[i];
     const std::size_t s = engine::best_segment(reading.ranges, passage, reading.read());
     const Index shift = reading.prefix - reading.ranges[s].begin;
     rows[s].add(static_cast<Index>(i), {passage.begin + shift, passage.end + shift});
   }
-  tasks::PooledVectors vectors(fold_of(mode), result.rows, model_.info().hidden_size);
+  tasks::PooledVectors vectors(tasks::fold_of(mode), result.rows, model_.info().hidden_size);
   if (result.rows > 0) run_rows(model_, rows, options, vectors, progress, refuse_all);
   result.values = modules_->finished(model_, options, mode, std::move(vectors));
+  return result;
+}
+
+/// Texts of their own that a document is cut into.
+struct Embedder::PassageTexts {
+  /// Tokens of the document.
+  std::int64_t tokens = 0;
+  std::vector<CharacterSpan> spans = {};
+  std::vector<std::string> texts = {};
+  /// Options for them.
+  EmbedOptions options = {};
+};
+
+Embedder::PassageTexts Embedder::passage_texts(std::string_view text,
+                                               const PassageOptions& passages,
+                                               const EmbedOptions& options) const {
+  require(options.pooling != Pooling::tokens, OptionName("pooling"),
+          "expected a pooling of tokens to one vector, found tokens");
+  PassageTexts result = {.options = options};
+  result.options.prompt = this->prompt(options);
+  const Index around = engine::TextTemplate(tokenizer_).size();
+  const Index room = max_length(options) - around -
+                     std::ssize(engine::encode_plain(tokenizer_, *result.options.prompt).ids);
+  require(passages.passage_tokens >= 1 && passages.passage_tokens <= room,
+          OptionName("passage_tokens", "passage tokens"), "expected 1 to {} tokens each, found {}",
+          room, passages.passage_tokens);
+  const Encoding encoding = engine::encode_plain(tokenizer_, text);
+  result.tokens = std::ssize(encoding.ids) + around;
+  result.spans = engine::spans_of(text, encoding,
+                                  engine::passages_behind({}, text, encoding, rules_of(passages)));
+  result.texts = texts_of(text, result.spans);
+  // A word that a passage ends in may have more tokens where it is cut.
+  result.options.too_long = TooLong::split;
+  return result;
+}
+
+Embedding Embedder::embed_texts(std::string_view text, std::span<const CharacterSpan> spans,
+                                const EmbedOptions& options,
+                                const ProgressCallback& progress) const {
+  Embedding result;
+  result.spans.assign(spans.begin(), spans.end());
+  result.rows = std::ssize(spans);
+  const std::vector<std::string> texts = texts_of(text, spans);
+  for (const EmbedOutcome& one :
+       outcomes(inputs_of(texts), options, OnError::stop, as_one_document(progress))) {
+    const std::vector<float>& values = one.embedding.values;
+    result.values.insert(result.values.end(), values.begin(), values.end());
+  }
   return result;
 }
 
 Embedding Embedder::embed_passages_alone(std::string_view text, const PassageOptions& passages,
                                          const EmbedOptions& options,
                                          const ProgressCallback& progress) const {
-  require(options.pooling != Pooling::tokens, OptionName("pooling"),
-          "expected a pooling of tokens to one vector, found tokens");
-  const std::string prompt = this->prompt(options);
-  const Index around = engine::TextTemplate(tokenizer_).size();
-  const Index room = max_length(options) - around -
-                     static_cast<Index>(engine::encode_plain(tokenizer_, prompt).ids.size());
-  require(passages.passage_tokens >= 1 && passages.passage_tokens <= room,
-          OptionName("passage_tokens", "passage tokens"), "expected 1 to {} tokens each, found {}",
-          room, passages.passage_tokens);
-  const Encoding encoding = engine::encode_plain(tokenizer_, text);
-  Embedding result;
-  result.tokens = static_cast<Index>(encoding.ids.size()) + around;
-  result.spans = engine::spans_of(text, encoding,
-                                  engine::passages_behind({}, text, encoding, rules_of(passages)));
-  result.rows = static_cast<Index>(result.spans.size());
-  const auto starts = character_starts(text);
-  std::vector<std::string> texts;
-  for (const CharacterSpan& span : result.spans) {
-    const std::size_t begin = starts[static_cast<std::size_t>(span.begin)];
-    texts.emplace_back(text.substr(begin, starts[static_cast<std::size_t>(span.end)] - begin));
+  const PassageTexts cut = passage_texts(text, passages, options);
+  Embedding result = embed_texts(text, cut.spans, cut.options, progress);
+  result.tokens = cut.tokens;
+  return result;
+}
+
+PassageVectors Embedder::passage_vectors(std::string_view text, const PassageOptions& passages,
+                                         const KindOptions& options,
+                                         const ProgressCallback& progress) const {
+  if (options.kinds == VectorKinds{.dense = true}) {
+    return {.dense = embed_passages(text, passages, options.text, progress)};
   }
-  EmbedOptions alone = options;
-  alone.prompt = prompt;
-  // A word that a passage ends in may have more tokens where it is cut.
-  alone.too_long = TooLong::split;
-  for (const EmbedOutcome& one :
-       outcomes(inputs_of(texts), alone, OnError::stop, as_one_document(progress))) {
-    const std::vector<float>& values = one.embedding.values;
-    result.values.insert(result.values.end(), values.begin(), values.end());
+  const bool is_alone = passages.context.value_or(passage_context()) == PassageContext::none ||
+                        model_.implementation().config.table;
+  require(is_alone, OptionName("context"),
+          "expected none for sparse or multi vectors, found document");
+  const PassageTexts cut = passage_texts(text, passages, options.text);
+  KindOptions alone = options;
+  alone.text = cut.options;
+  PassageVectors result;
+  result.dense.spans = cut.spans;
+  result.dense.rows = std::ssize(cut.spans);
+  result.dense.tokens = cut.tokens;
+  for (TextVectors& one : vectors(inputs_of(cut.texts), alone, as_one_document(progress))) {
+    const std::vector<float>& values = one.dense.values;
+    result.dense.values.insert(result.dense.values.end(), values.begin(), values.end());
+    if (options.kinds.sparse) result.sparse.push_back(std::move(one.sparse));
+    if (options.kinds.multi) result.multi.push_back(std::move(one.multi));
   }
   return result;
 }

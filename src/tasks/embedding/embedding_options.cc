@@ -1,9 +1,11 @@
 #include "tasks/embedding/embedding_options.h"
 
 #include <optional>
+#include <sstream>
 #include <string>
 #include <variant>
 
+#include "core/error.h"
 #include "core/option_fields.h"
 #include "engine/run/reading_fields.h"
 #include "longformer/embedding.h"
@@ -140,6 +142,45 @@ OptionFields fields(EmbedOptions& options) {
        .help = "scale vectors to length 1; else as the folder says"},
       global_attention_field(options.global_attention),
       batch_tokens_field(options.batch_tokens),
+  };
+}
+
+VectorKinds vector_kinds(const std::string& names) {
+  VectorKinds kinds;
+  std::stringstream list(names);
+  std::string name;
+  while (std::getline(list, name, ',')) {
+    require(name == "dense" || name == "sparse" || name == "multi",
+            "expected dense, sparse or multi, found '{}'", name);
+    (name == "dense" ? kinds.dense : name == "sparse" ? kinds.sparse : kinds.multi) = true;
+  }
+  require(kinds != VectorKinds(), "expected dense, sparse or multi, found none");
+  return kinds;
+}
+
+std::string name_of(const VectorKinds& kinds) {
+  std::string names;
+  const auto add = [&names](bool is_there, const char* name) {
+    if (is_there) names += (names.empty() ? "" : ",") + std::string(name);
+  };
+  add(kinds.dense, "dense");
+  add(kinds.sparse, "sparse");
+  add(kinds.multi, "multi");
+  return names;
+}
+
+OptionFields fields(KindOptions& options) {
+  return {
+      {.name = "as_query",
+       .value = OptionField::Flag{[&options] { options.role = TextRole::query; },
+                                  [&options] { return options.role == TextRole::query; }},
+       .help = "texts are questions: of sparse or multi vectors, as the folder reads those"},
+      {.name = "top_k",
+       .value = &options.top_k,
+       .help = "of sparse vectors: keep the N largest weights; else as the folder says",
+       .type = "N",
+       .least = 1,
+       .most = 1 << 24},
   };
 }
 

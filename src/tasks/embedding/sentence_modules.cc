@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "formats/json.h"
+#include "models/static_table.h"
 #include "text/encoder_folder.h"
 
 namespace longformer::tasks {
@@ -64,11 +65,11 @@ void read_pooling(const std::string& path, SentenceModules& modules) {
 }
 
 /// Modules may work on other things than the vector of a text.
-void require_vectors(const ConfigReader& config) {
+void require_vectors(const ConfigReader& config, const std::string& wanted) {
   for (const char* key : {"module_input_name", "module_output_name"}) {
-    const std::string name = config.string(key, "sentence_embedding");
-    require(name == "sentence_embedding", "{}: {}: expected sentence_embedding, found {}",
-            config.name(), key, quote(name));
+    const std::string name = config.string(key, wanted);
+    require(name == wanted, "{}: {}: expected {}, found {}", config.name(), key, wanted,
+            quote(name));
   }
 }
 
@@ -85,11 +86,14 @@ std::optional<Activation> activation(const ConfigReader& config) {
        config.name(), quote(name));
 }
 
-DenseModule read_dense(const std::string& folder) {
+constexpr const char* kOfText = "sentence_embedding";
+constexpr const char* kOfTokens = "token_embeddings";
+
+DenseModule read_dense(const std::string& folder, const char* input) {
   const std::string path = folder + "/config.json";
   const auto json = formats::read_json(path);
   const ConfigReader config(json, path);
-  require_vectors(config);
+  require_vectors(config, input);
   require(!config.boolean("use_residual", false), "{}: use_residual: expected false, found true",
           path);
   for (const char* key : {"in_features", "out_features"}) config.check_present(key);
@@ -102,6 +106,7 @@ DenseModule read_dense(const std::string& folder) {
 
 /// The last part of the name of a class of the package; empty for a class of somebody else.
 std::string class_name(const std::string& type) {
+  if (type == "pylate.models.Dense.Dense") return "Dense";
   if (!type.starts_with("sentence_transformers.")) return {};
   return type.substr(type.rfind('.') + 1);
 }
@@ -115,42 +120,143 @@ std::string module_folder(const std::string& folder, const std::string& path,
   return folder + "/" + path;
 }
 
-void read_module_list(const std::string& folder, const std::string& file,
-                      SentenceModules& modules) {
-  const auto list = formats::read_json(file);
-  require(list.is_array(), "{}: expected a list of modules, found {}", file, formats::shown(list));
-  bool first = true;
-  for (const auto& module : list) {
-    const ConfigReader config(module, file);
-    const std::string type = config.string("type", "");
+/// modules.json, module by module.
+class ModuleList {
+ public:
+  ModuleList(const std::string& folder, const std::string& file, SentenceModules& modules)
+      : folder_(folder), file_(file), modules_(modules) {}
+
+  void read() {
+    const auto list = formats::read_json(file_);
+    require(list.is_array(), "{}: expected a list of modules, found {}", file_,
+            formats::shown(list));
+    if (is_multi_vector(folder_ + "/config_sentence_transformers.json") || has_mask(list)) {
+      modules_.multi = MultiVectorModules{.normalizes = false};
+      modules_.has_dense = false;
+    }
+    bool first = true;
+    for (const auto& module : list) {
+      const ConfigReader config(module, file_);
+      const std::string type = config.string("type", "");
+      const std::string path = config.string("path", "");
+      if (std::exchange(first, false)) {
+        read_first(type, path);
+      } else {
+        read_further(type, path);
+      }
+    }
+    if (modules_.multi) finish_multi();
+    require(!expects_splade_ || modules_.sparse,
+            "{}: expected SpladePooling behind the MLMTransformer, found none", file_);
+  }
+
+ private:
+  static bool has_mask(const nlohmann::ordered_json& list) {
+    return std::ranges::any_of(list, [](const auto& module) {
+      const auto type = module.is_object() ? module.find("type") : module.end();
+      return module.is_object() && type != module.end() && type->is_string() &&
+             type->template get_ref<const std::string&>().ends_with(".MultiVectorMask");
+    });
+  }
+
+  std::string folder_of(const std::string& path) const {
+    return module_folder(folder_, path, file_);
+  }
+
+  void read_first(const std::string& type, const std::string& path) {
     const std::string name = class_name(type);
-    const std::string path = config.string("path", "");
-    if (std::exchange(first, false)) {
-      require(name == "Transformer", "{}: expected first a Transformer, found {}", file,
-              quote(type));
-      if (path.empty()) continue;
-      const std::string encoder = module_folder(folder, path, file) + "/config.json";
-      require(fs::exists(encoder), "{}: expected the encoder in {}, found no {}", file, path,
-              encoder);
-    } else if (name == "Pooling") {
-      require(modules.pooling.empty() && modules.vector_modules.empty(),
-              "{}: expected one Pooling, behind the Transformer, found another", file);
-      read_pooling(module_folder(folder, path, file) + "/config.json", modules);
-    } else if (name == "Dense") {
-      modules.vector_modules.push_back(read_dense(module_folder(folder, path, file)));
-    } else if (name == "Normalize") {
-      const std::string options = module_folder(folder, path, file) + "/config.json";
-      const auto json = read_object(options);
-      require_vectors(ConfigReader(json, options));
-      modules.vector_modules.push_back(NormalizeModule{});
+    const bool is_here = path.empty() || path == ".";
+    if (name == "Router") return read_router(is_here ? folder_ : folder_of(path));
+    require(name == "Transformer" || name == "MLMTransformer" || name == "StaticEmbedding",
+            "{}: expected first a Transformer, MLMTransformer, StaticEmbedding or Router, found {}",
+            file_, quote(type));
+    expects_splade_ = name == "MLMTransformer";
+    modules_.is_table = name == "StaticEmbedding";
+    if (is_here) return;
+    const std::string wanted = modules_.is_table ? "/tokenizer.json" : "/config.json";
+    const std::string encoder = folder_of(path) + wanted;
+    require(fs::exists(encoder), "{}: expected the encoder in {}, found no {}", file_, path,
+            encoder);
+  }
+
+  void read_further(const std::string& type, const std::string& path) {
+    const std::string name = class_name(type);
+    // A folder may have been made without this one, whose settings are all defaults.
+    const auto options = [&] { return folder_of(path) + "/config.json"; };
+    const bool is_alone = modules_.pooling.empty() && modules_.vector_modules.empty();
+    if (name == "Pooling" && !modules_.multi && !expects_splade_) {
+      require(is_alone, "{}: expected one Pooling, behind the Transformer, found another", file_);
+      read_pooling(options(), modules_);
+    } else if (name == "SpladePooling" && is_alone && !modules_.sparse && !modules_.multi) {
+      read_splade(options(), modules_.sparse.emplace());
+      modules_.has_dense = false;
+    } else if (name == "MultiVectorMask" && modules_.multi) {
+      read_mask(options(), *modules_.multi);
+      has_mask_ = true;
+    } else if (name == "Dense" && !modules_.sparse) {
+      if (modules_.multi) {
+        modules_.multi->layers.push_back(read_dense(folder_of(path), kOfTokens));
+      } else {
+        modules_.vector_modules.push_back(read_dense(folder_of(path), kOfText));
+      }
+    } else if (name == "Normalize" && !modules_.sparse) {
+      read_normalize(options());
     } else {
       // Dropout does something in training alone.
       require(name == "Dropout",
-              "{}: expected Pooling, Dense, Normalize or Dropout behind the Transformer, found {}",
-              file, quote(type));
+              "{}: expected Pooling, Dense, Normalize or Dropout behind the Transformer, or "
+              "SpladePooling, or Dense, MultiVectorMask and Normalize, found {}",
+              file_, quote(type));
     }
   }
-}
+
+  void read_normalize(const std::string& file) {
+    const auto json = read_object(file);
+    const ConfigReader config(json, file);
+    if (!modules_.multi) {
+      require_vectors(config, kOfText);
+      modules_.vector_modules.push_back(NormalizeModule{});
+      return;
+    }
+    // There is no vector of the text that it could scale.
+    if (config.string("module_input_name", kOfText) == kOfText) return;
+    require_vectors(config, kOfTokens);
+    modules_.multi->normalizes = true;
+  }
+
+  void finish_multi() {
+    const std::string encoder = text::encoder_folder(folder_);
+    read_multi_options(folder_ + "/config_sentence_transformers.json",
+                       encoder + "/sentence_bert_config.json", has_mask_, *modules_.multi);
+    // PyLate's list has neither mask nor norm, which its class adds.
+    if (!has_mask_) modules_.multi->normalizes = true;
+  }
+
+  /// A table of weights for queries, and SPLADE for documents.
+  void read_router(const std::string& folder) {
+    const Routes routes = read_routes(folder);
+    const auto name = [](const auto& module) { return class_name(module.second); };
+    const auto& documents = routes.document;
+    const bool is_splade =
+        documents.size() == 2 &&
+        (name(documents[0]) == "MLMTransformer" || name(documents[0]) == "Transformer") &&
+        name(documents[1]) == "SpladePooling";
+    const bool has_table =
+        routes.query.size() == 1 && name(routes.query[0]) == "SparseStaticEmbedding";
+    require(is_splade && has_table,
+            "{}: expected a Router with SparseStaticEmbedding for queries, and MLMTransformer with "
+            "SpladePooling for documents, found others",
+            file_);
+    read_splade(documents[1].first + "/config.json", modules_.sparse.emplace());
+    modules_.sparse->query_table = routes.query[0].first;
+    modules_.has_dense = false;
+  }
+
+  const std::string& folder_;
+  const std::string& file_;
+  SentenceModules& modules_;
+  bool expects_splade_ = false, has_mask_ = false;
+};
 
 /// Names that the package does not know for a SentenceTransformer leave it at the cosine, as there.
 void read_comparison(const ConfigReader& config, SentenceModules& modules) {
@@ -170,8 +276,19 @@ void read_model_options(const std::string& path, SentenceModules& modules) {
     const std::string name = path + ": prompts";
     const ConfigReader prompts(config.at("prompts"), name);
     for (const auto& member : prompts.object().items()) {
-      modules.prompts[member.key()] = prompts.string(member.key(), "");
+      // null is no prompt.
+      modules.prompts[member.key()] =
+          prompts.has(member.key()) ? prompts.string(member.key(), "") : std::string();
     }
+  }
+  if (modules.multi) {
+    for (const auto& [role, prefix] : modules.multi->prefixes) {
+      std::string& prompt = modules.prompts[role];
+      if (!prompt.starts_with(prefix)) prompt = prefix + prompt;
+    }
+  }
+  if (modules.sparse && config.has("max_active_dims")) {
+    modules.sparse->most_weights = config.integer("max_active_dims", 0, 1, kMostFeatures);
   }
   modules.default_prompt_name = config.string("default_prompt_name", "");
   require(
@@ -216,6 +333,13 @@ void read_text_options(const std::string& folder, bool listed, SentenceModules& 
   if (limit >= 1 && limit < 1e12) modules.max_length = static_cast<Index>(limit);
 }
 
+/// `normalize` of model2vec.
+bool scales_table(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  const auto json = read_object(path);
+  return ConfigReader(json, path).boolean("normalize", false);
+}
+
 }  // namespace
 
 bool has_sentence_modules(const std::string& folder) {
@@ -230,13 +354,24 @@ SentenceModules read_sentence_modules(const std::string& folder) {
   const std::string list = folder + "/modules.json";
   const bool listed = fs::exists(list);
   if (listed) {
-    read_module_list(folder, list, modules);
+    ModuleList(folder, list, modules).read();
   } else {
     const std::string pooling = folder + "/1_Pooling/config.json";
     if (fs::exists(pooling)) read_pooling(pooling, modules);
     if (fs::exists(folder + "/2_Normalize")) modules.vector_modules.push_back(NormalizeModule{});
+    modules.multi = colbert_modules(folder);
+    modules.has_dense = !modules.multi;
+    modules.is_table = models::is_static_table(folder);
+    if (modules.is_table && scales_table(folder)) {
+      modules.vector_modules.push_back(NormalizeModule{});
+    }
   }
-  read_text_options(text::encoder_folder(folder), listed, modules);
+  if (modules.has_dense && !modules.is_table) {
+    modules.sparse = sparse_head_of(folder);
+    modules.multi = multi_head_of(folder);
+  }
+  // A table reads texts of any length.
+  if (!modules.is_table) read_text_options(text::encoder_folder(folder), listed, modules);
   read_model_options(folder + "/config_sentence_transformers.json", modules);
   return modules;
 }

@@ -10,19 +10,10 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "kernels/activation.h"
 #include "longformer/options.h"
+#include "tasks/embedding/token_modules.h"
 
 namespace longformer::tasks {
-
-/// y = activation(W·x + b); the weights are in a folder of their own.
-struct DenseModule {
-  std::string folder;
-  Index in_features = 0;
-  Index out_features = 0;
-  bool bias = true;
-  std::optional<kernels::Activation> activation;
-};
 
 /// Vectors are scaled to length 1.
 struct NormalizeModule {};
@@ -33,6 +24,13 @@ using VectorModule = std::variant<DenseModule, NormalizeModule>;
 inline constexpr std::array kPoolings = {"cls", "mean", "max", "mean_sqrt_len_tokens", "lasttoken"};
 
 struct SentenceModules {
+  /// The first module is a table of tokens.
+  bool is_table = false;
+  /// Whether texts have a vector of their own: not in a folder for other kinds alone.
+  bool has_dense = true;
+  /// Present where the folder makes vectors of these kinds.
+  std::optional<SparseModules> sparse;
+  std::optional<MultiVectorModules> multi;
   /// Name in the package, such as "mean", several joined by "+", whether or not it can be run;
   /// empty when the folder does not say.
   std::string pooling;

@@ -1,6 +1,7 @@
 #include "tasks/embedding/vector_modules.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <variant>
@@ -13,6 +14,15 @@ namespace longformer::tasks {
 namespace {
 
 using kernels::Activation;
+
+/// Names in the file of a head.
+constexpr std::array<models::TensorNames::Rename, 2> kHeadNames = {
+    {{"linear.weight", "weight"}, {"linear.bias", "bias"}}};
+
+models::Weights weights_of(const DenseModule& dense) {
+  if (dense.file.empty()) return models::Weights::open(dense.folder, {});
+  return models::Weights::of_file(dense.file, {.renames = kHeadNames});
+}
 
 /// Rows [rows, D] behind an activation. One that is not finite before becomes NaN: tanh(∞) is 1.
 std::vector<float> vectors_behind(const ops::Context& context, Activation activation,
@@ -61,7 +71,7 @@ VectorModules::VectorModules(std::span<const VectorModule> modules, Index width,
     }
     require(dense->in_features == width_, "{}: in_features: expected {}, found {}", dense->folder,
             width_, dense->in_features);
-    const models::Weights weights = models::Weights::open(dense->folder, {});
+    const models::Weights weights = weights_of(*dense);
     steps_.push_back({std::make_shared<const ops::Linear>(models::linear(
                           {.weights = weights}, "linear", {dense->out_features, dense->in_features},
                           {.has_bias = dense->bias})),

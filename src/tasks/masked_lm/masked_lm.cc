@@ -34,6 +34,24 @@ ops::Linear decoder(const models::EncoderConfig& config, const models::LayerSour
       {.has_bias = config.head.decoder_bias, .bias_name = weights.has(first) ? first : second});
 }
 
+/// Nothing where the decoder reads the hidden states.
+std::optional<ops::Linear> dense_layer(const models::EncoderConfig& config,
+                                       const models::LayerSource& source) {
+  const models::MaskedLmNames& names = *config.traits().masked_lm;
+  if (names.dense.empty()) return std::nullopt;
+  const models::Activation own = config.head.activation.value_or(config.activation);
+  return models::linear(
+      source, std::string(names.dense), {config.embedding_size, config.hidden_size},
+      {.activation = names.activation.value_or(own), .has_bias = config.head.has_bias});
+}
+
+ops::LayerNorm norm_of_dense(const models::EncoderConfig& config,
+                             const models::LayerSource& source) {
+  const models::MaskedLmNames& names = *config.traits().masked_lm;
+  if (names.dense.empty()) return {};
+  return models::layer_norm(source, std::string(names.norm), config.embedding_size);
+}
+
 constexpr Counter kMaskedTokens = {.name = "masked_tokens",
                                    .meaning = "tokens that were guessed",
                                    .row = "masked tokens",
@@ -282,8 +300,15 @@ class MaskedLm final : public Task {
   bool is_present(const models::EncoderConfig& config,
                   const models::Weights& weights) const override {
     const auto& names = config.traits().masked_lm;
-    if (!names || !weights.has(std::string(names->dense) + ".weight")) return false;
-    return !names->is_shared || config.architecture.ends_with("ForMaskedLM");
+    if (!names) return false;
+    const bool is_named = config.architecture.ends_with("ForMaskedLM");
+    if (names->dense.empty()) {
+      // A tied decoder has no tensor in the file.
+      return weights.has(std::string(names->decoder) + ".weight") ||
+             (is_named && config.tie_word_embeddings);
+    }
+    if (!weights.has(std::string(names->dense) + ".weight")) return false;
+    return !names->is_shared || is_named;
   }
 
   bool has_logits_on_request() const override { return true; }
@@ -300,17 +325,13 @@ class MaskedLm final : public Task {
 }  // namespace
 
 MaskedLmHead::MaskedLmHead(const models::EncoderConfig& config, const models::LayerSource& source)
-    : dense_(models::linear(source, std::string(config.traits().masked_lm->dense),
-                            {config.embedding_size, config.hidden_size},
-                            {.activation = config.traits().masked_lm->activation.value_or(
-                                 config.head.activation.value_or(config.activation)),
-                             .has_bias = config.head.has_bias})),
-      norm_(models::layer_norm(source, std::string(config.traits().masked_lm->norm),
-                               config.embedding_size)),
+    : dense_(dense_layer(config, source)),
+      norm_(norm_of_dense(config, source)),
       decoder_(decoder(config, source)) {}
 
 Tensor MaskedLmHead::transform(const ops::Context& context, const Tensor& hidden) const {
-  const Tensor transformed = ops::linear(context, hidden, dense_, context.dtype);
+  if (!dense_) return hidden;
+  const Tensor transformed = ops::linear(context, hidden, *dense_, context.dtype);
   return ops::layer_norm(context, transformed, norm_);
 }
 

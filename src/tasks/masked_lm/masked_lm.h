@@ -36,7 +36,8 @@ class MaskedLmHead final : public Head {
   /// Input of the decoder.
   Tensor transform(const ops::Context& context, const Tensor& hidden) const;
 
-  ops::Linear dense_;
+  /// The layer before the decoder, and its norm, in most families.
+  std::optional<ops::Linear> dense_;
   ops::LayerNorm norm_;
   ops::Linear decoder_;
 };

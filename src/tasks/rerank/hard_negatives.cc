@@ -24,7 +24,7 @@ class NegativeMiner {
         if (!known_.insert(one.text).second) continue;
         const auto characters = std::ssize(character_starts(one.text)) - 1;
         const index::NewPassage passage = {.begin = 0, .end = characters, .text = one.text};
-        store_.put(std::to_string(known_.size()), one.text, {&passage, 1}, kNoVector);
+        store_.put(std::to_string(known_.size()), one.text, {&passage, 1}, {.dense = kNoVector});
       }
     }
   }

@@ -46,7 +46,8 @@ SearchOptions new_passages(const Embedder& embedder, const RetrievalEvaluation& 
   SearchOptions search;
   search.passages.context = options.context;
   search.passage_prompt = options.passage_prompt;
-  search = completed(search, embedder);
+  search.vectors = options.vectors;
+  search = completed(with_mode(search, options.mode, embedder), embedder);
   // An index keeps its own where none is asked for.
   search.language = options.language;
   if (options.passage_tokens) {
@@ -307,11 +308,7 @@ class Retrieval {
   }
 
   /// Throws Error for passages that the model cannot take, which are no fault of a document.
-  void check_passages() const {
-    EmbedOptions how;
-    how.prompt = index_.options().passage_prompt;
-    embedder_.embed_passages("", index_.options().passages, how);
-  }
+  void check_passages() const { static_cast<void>(index_.prepare(embedder_, "")); }
 
   void add_documents(Evaluation& result) {
     check_passages();

@@ -32,6 +32,7 @@ OptionFields fields(RetrievalEvaluation& options) {
       tasks::passage_context_field(options.context),
       tasks::language_field(options.language),
       tasks::passage_prompt_field(options.passage_prompt),
+      tasks::vectors_field(options.vectors),
       {.name = "query_prompt",
        .value = &options.query_prompt,
        .help = "put this text before every query; else the prompt 'query' of the folder",

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -14,11 +11,8 @@
 #include "formats/json.h"
 #include "formats/unused_keys.h"
 #include "index/passage_store.h"
-#include "index/ranking.h"
-#include "index/vector_scores.h"
-#include "index/word_query.h"
 #include "index/word_tokenizer.h"
-#include "tasks/search/third_stage.h"
+#include "tasks/search/asked_question.h"
 #include "text/search_words.h"
 
 namespace longformer {
@@ -28,18 +22,18 @@ using index::Access;
 using index::PassageStore;
 using index::Settings;
 
-/// The best by int8 vectors that are looked at with the exact ones: with 8 bits the cosine of a
-/// passage is off by up to 0.01, so that the 10th may be the 30th.
-constexpr std::int64_t kRescored = 100;
-
 /// The setting that older indexes do not have.
 constexpr const char* kNames = "names";
+
+/// The kinds of vectors, in an index that has others than dense ones: older programs, which would
+/// not make them, refuse it.
+constexpr const char* kVectors = "vectors";
 
 /// All settings of an index: settings_of() writes them.
 constexpr std::array kSettings = {
     "fingerprint",    "model",   "dtype",          "vector_size",
     "passage_tokens", "context", "overlap_tokens", "overlapping_passages",
-    "passage_prompt", kNames,    "similarity"};
+    "passage_prompt", kNames,    "similarity",     kVectors};
 
 /// The options that make passage vectors and questions comparable.
 EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>& prompt,
@@ -51,10 +45,6 @@ EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>
   return options;
 }
 
-bool overlaps(const CharacterSpan& a, const CharacterSpan& b) {
-  return a.begin < b.end && b.begin < a.end;
-}
-
 std::string dtype_of(const Embedder& embedder) {
   return std::string(name_of(embedder.model().implementation().dtype));
 }
@@ -63,17 +53,20 @@ Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
   const SearchOptions options = completed(given, embedder);
   const Embedder::PassageOptions& passages = options.passages;
   const bool in_document = passages.context == PassageContext::document;
-  return {{"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
-          {"model", embedder.model().info().model_type},
-          {"dtype", dtype_of(embedder)},
-          {"vector_size", std::to_string(embedder.embedding_size())},
-          {"passage_tokens", std::to_string(passages.passage_tokens)},
-          {"overlap_tokens", std::to_string(passages.overlap_tokens)},
-          {"overlapping_passages", std::to_string(passages.overlapping_passages ? 1 : 0)},
-          {"similarity", std::string(name_of(*options.similarity))},
-          {"context", in_document ? "document" : "none"},
-          {"passage_prompt", *options.passage_prompt},
-          {kNames, "paths from the folder of the index"}};
+  Settings settings = {
+      {"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
+      {"model", embedder.model().info().model_type},
+      {"dtype", dtype_of(embedder)},
+      {"vector_size", std::to_string(embedder.embedding_size())},
+      {"passage_tokens", std::to_string(passages.passage_tokens)},
+      {"overlap_tokens", std::to_string(passages.overlap_tokens)},
+      {"overlapping_passages", std::to_string(passages.overlapping_passages ? 1 : 0)},
+      {"similarity", std::string(name_of(*options.similarity))},
+      {"context", in_document ? "document" : "none"},
+      {"passage_prompt", *options.passage_prompt},
+      {kNames, "paths from the folder of the index"}};
+  if (options.vectors != VectorKinds{.dense = true}) settings[kVectors] = name_of(*options.vectors);
+  return settings;
 }
 
 /// A setting that nothing reads could change what the vectors of an index mean.
@@ -115,6 +108,7 @@ class SettingsReader {
     options.passages.context = passage_context(text("context"));
     options.passage_prompt = text("passage_prompt");
     // Indexes made before other similarities were known have vectors for the cosine.
+    options.vectors = has(kVectors) ? vector_kinds(text(kVectors)) : VectorKinds{.dense = true};
     options.similarity = has("similarity") ? similarity(text("similarity")) : Similarity::cosine;
     return options;
   }
@@ -141,35 +135,6 @@ void check_model(const Settings& found, const Embedder& embedder, const std::str
           file, wanted.at("similarity"), own);
 }
 
-/// Bytes of a text as characters of it.
-std::vector<CharacterSpan> characters_of(std::string_view text,
-                                         const std::vector<index::ByteSpan>& spans) {
-  std::vector<CharacterSpan> found;
-  std::size_t byte = 0;
-  std::int64_t characters = 0;
-  const auto count_to = [&](std::size_t end) {
-    // Bytes that continue a character are 10xxxxxx.
-    for (; byte < end; ++byte) {
-      characters += (static_cast<unsigned char>(text[byte]) & 0xc0) != 0x80 ? 1 : 0;
-    }
-    return characters;
-  };
-  for (const auto& [begin, end] : spans) {
-    const std::int64_t first = count_to(begin);
-    found.push_back({first, count_to(end)});
-  }
-  return found;
-}
-
-std::string note_of(const std::vector<std::string>& phrases) {
-  std::string all;
-  for (const std::string& phrase : phrases) {
-    all += (all.empty() ? "" : " and ") + index::fts_string(phrase);
-  }
-  return fmt::format("no passage has the {} {}: the words are searched",
-                     phrases.size() == 1 ? "phrase" : "phrases", all);
-}
-
 }  // namespace
 
 std::vector<std::string> search_languages() {
@@ -185,7 +150,17 @@ SearchOptions completed(const SearchOptions& options, const Embedder& embedder) 
   all.passage_prompt =
       embedder.prompt(vectors_for(*all.similarity, options.passage_prompt, "document"));
   all.language = options.language.value_or(index::kDefaultLanguage);
+  const VectorKinds made = embedder.kinds();
+  all.vectors = options.vectors.value_or(made.dense ? VectorKinds{.dense = true} : made);
   return all;
+}
+
+SearchOptions with_mode(SearchOptions options, SearchMode mode, const Embedder& embedder) {
+  const bool is_other = mode == SearchMode::sparse || mode == SearchMode::multi;
+  if (options.vectors || !is_other) return options;
+  options.vectors = completed(options, embedder).vectors;
+  (mode == SearchMode::sparse ? options.vectors->sparse : options.vectors->multi) = true;
+  return options;
 }
 
 struct SearchIndex::Contents {
@@ -221,10 +196,19 @@ struct SearchIndex::Contents {
     return *codes;
   }
 
-  /// Codes that a search compares vectors with; null if it compares none.
-  const index::Codes* codes_for(SearchMode mode) const {
-    return mode == SearchMode::lexical ? nullptr : &current_codes();
+  /// The vectors of tokens, as the file has them now.
+  const index::TokenCodes& current_token_codes(Index multi_width) const {
+    const Index version = store.version();
+    if (!token_codes || version != token_codes_version || tokens_changed) {
+      token_codes = store.tokens().codes(multi_width);
+      token_codes_version = version;
+      tokens_changed = false;
+    }
+    return *token_codes;
   }
+
+  /// After a change of documents by this object.
+  void set_changed() const { changed = tokens_changed = true; }
 
   PassageStore store;
   SearchOptions options;
@@ -232,286 +216,51 @@ struct SearchIndex::Contents {
   std::int64_t width = 0;
   /// Threads that compare vectors, where no embedder says so.
   int threads = 0;
+  int used_threads() const { return threads == 0 ? available_threads() : threads; }
   bool names_are_from_its_folder = false;
-  /// Whether this object has changed documents, which version() does not tell.
-  mutable bool changed = false;
 
  private:
+  /// Whether this object has changed documents, which version() does not tell.
+  mutable bool changed = false, tokens_changed = false;
   mutable std::optional<index::Codes> codes;
-  mutable Index codes_version = 0;
+  mutable std::optional<index::TokenCodes> token_codes;
+  mutable Index codes_version = 0, token_codes_version = 0;
 };
 
 namespace {
 
-/// The scores of passages for one question.
-struct PassageScores {
-  std::vector<float> similarities, words, ranked;
-};
-
-/// One question to an index.
-class AskedQuestion {
- public:
-  AskedQuestion(const PassageStore& store, const SearchQuery& query)
-      : store_(store),
-        query_(query),
-        words_(query.question,
-               query.phrases ? index::QuotationMarks::phrases : index::QuotationMarks::ignored) {
-    require(query.top_k >= 1, OptionName("top_k", "top-k"), "expected at least 1, found {}",
-            query.top_k);
-  }
-
-  /// Compares all passages with the vector of the question.
-  void add_vector(const index::Codes& codes, std::vector<float> vector, Similarity similarity,
-                  int threads) {
-    similarity_ = similarity;
-    vector_ = std::move(vector);
-    passages_ = codes.passages;
-    scores_.similarities.resize(passages_.size());
-    index::compare(similarity_, codes.vectors, vector_, scores_.similarities, threads);
-  }
-
-  /// Without a vector before it, the passages are those that have words of the question.
-  void add_words() {
-    known_ = store_.known(words_);
-    const index::WordScores found = store_.match(index::any_of(known_.terms));
-    if (vector_.empty()) {
-      matching_ = ids_of(found);
-      passages_ = matching_;
-    }
-    scores_.words.assign(passages_.size(), 0.0f);
-    auto next = passages_.begin();
-    for (const auto& [id, score] : found) {
-      next = std::lower_bound(next, passages_.end(), id);
-      if (next == passages_.end()) return;
-      // Passages that another process has added since the codes were read are not among them.
-      if (*next != id) continue;
-      scores_.words[static_cast<std::size_t>(next - passages_.begin())] = static_cast<float>(score);
-    }
-  }
-
-  std::vector<SearchHit> hits() {
-    rank_allowed();
-    // Two of three may overlap one that is shown.
-    std::vector<Index> rows = best_rows(kRescored + 3 * tasks::passages_for_reranking(query_));
-    if (!vector_.empty()) rescore(rows);
-    std::vector<SearchHit> hits = without_overlaps(rows);
-    tasks::rerank(query_, hits);
-    mark(hits);
-    return hits;
-  }
-
-  std::vector<RankedDocument> documents() {
-    rank_allowed();
-    std::vector<Index> rows = rows_of_documents(kRescored + query_.top_k);
-    if (!vector_.empty()) rescore(rows);
-    std::vector<std::string> names = store_.document_names(passages_of(rows));
-    std::vector<RankedDocument> ranked;
-    std::vector<Index> best;
-    std::set<std::string> seen;
-    for (std::size_t i = 0; i < rows.size() && std::ssize(ranked) < query_.top_k; ++i) {
-      if (!seen.insert(names[i]).second) continue;
-      ranked.push_back({.name = std::move(names[i]), .score = scores_.ranked[at(rows[i])]});
-      best.push_back(rows[i]);
-    }
-    if (query_.reranker != nullptr) {
-      best.resize(std::min(best.size(), static_cast<std::size_t>(query_.rerank_depth)));
-      tasks::rerank(query_, texts_of(best), ranked);
-    }
-    return ranked;
-  }
-
- private:
-  static constexpr float kOutside = -std::numeric_limits<float>::infinity();
-
-  static std::size_t at(Index row) { return static_cast<std::size_t>(row); }
-
-  static std::vector<Index> ids_of(const index::WordScores& found) {
-    std::vector<Index> ids;
-    for (const auto& [id, score] : found) ids.push_back(id);
-    return ids;
-  }
-
-  /// If no passage has the phrases, passages with words of them count.
-  void rank_allowed() {
-    find_allowed();
-    const bool is_any_allowed = std::find(allowed_.begin(), allowed_.end(), true) != allowed_.end();
-    if (!is_any_allowed && !words_.phrases().empty()) {
-      if (query_.note) query_.note(note_of(words_.phrases()));
-      words_ = index::WordQuery(query_.question, index::QuotationMarks::ignored);
-      if (query_.mode != SearchMode::dense) add_words();
-      find_allowed();
-    }
-    rank();
-  }
-
-  void find_allowed() {
-    allowed_.assign(passages_.size(), true);
-    if (!query_.within.empty()) allow_only(passages_within());
-    if (!words_.phrases().empty()) allow_only(ids_of(store_.match(words_.required())));
-  }
-
-  /// In ascending order.
-  std::vector<Index> passages_within() const {
-    std::vector<Index> passages;
-    for (const std::string& name : query_.within) {
-      const std::vector<Index> documents = store_.find(name);
-      require(!documents.empty(), "{}: expected a document or folder '{}', found none of this name",
-              store_.file(), name);
-      for (const Index document : documents) {
-        const std::vector<Index> more = store_.passages_of(document);
-        passages.insert(passages.end(), more.begin(), more.end());
-      }
-    }
-    std::sort(passages.begin(), passages.end());
-    return passages;
-  }
-
-  /// Ids in ascending order.
-  void allow_only(const std::vector<Index>& passages) {
-    auto next = passages.begin();
-    for (std::size_t row = 0; row < allowed_.size(); ++row) {
-      while (next != passages.end() && *next < passages_[row]) ++next;
-      allowed_[row] = allowed_[row] && next != passages.end() && *next == passages_[row];
-    }
-  }
-
-  void rank() {
-    if (query_.mode == SearchMode::dense) {
-      scores_.ranked = scores_.similarities;
-    } else if (query_.mode == SearchMode::lexical) {
-      scores_.ranked = scores_.words;
-      for (float& score : scores_.ranked) score = score > 0 ? score : kOutside;
-    } else {
-      fusion_ = index::Fusion(scores_.similarities, known_.reach);
-      scores_.ranked.resize(scores_.words.size());
-      for (std::size_t row = 0; row < scores_.ranked.size(); ++row) {
-        scores_.ranked[row] = fusion_(scores_.similarities[row], scores_.words[row]);
-      }
-    }
-    for (std::size_t row = 0; row < allowed_.size(); ++row) {
-      if (!allowed_[row]) scores_.ranked[row] = kOutside;
-    }
-  }
-
-  /// The best so many rows, or all that are hits.
-  std::vector<Index> best_rows(std::int64_t count) const {
-    std::vector<Index> rows = kernels::best(scores_.ranked, count);
-    std::erase_if(rows, [this](Index row) { return scores_.ranked[at(row)] == kOutside; });
-    return rows;
-  }
-
-  /// The best rows, as many as so many documents have.
-  std::vector<Index> rows_of_documents(std::int64_t wanted) const {
-    // A document of a long text may have many of the best rows.
-    constexpr std::int64_t kGrowth = 4;
-    for (std::int64_t count = wanted;; count *= kGrowth) {
-      std::vector<Index> rows = best_rows(count);
-      if (std::ssize(rows) < count) return rows;
-      const auto names = store_.document_names(passages_of(rows));
-      const std::set<std::string> documents(names.begin(), names.end());
-      if (std::ssize(documents) >= wanted) return rows;
-    }
-  }
-
-  /// Exact similarities of some rows, and their order by them.
-  void rescore(std::vector<Index>& rows) {
-    const std::vector<float> vectors = store_.vectors(passages_of(rows), std::ssize(vector_));
-    std::span<const float> rest = vectors;
-    for (const Index row : rows) {
-      const float exact = index::compare(similarity_, vector_, rest.first(vector_.size()));
-      rest = rest.subspan(vector_.size());
-      scores_.similarities[at(row)] = exact;
-      scores_.ranked[at(row)] =
-          query_.mode == SearchMode::dense ? exact : fusion_(exact, scores_.words[at(row)]);
-    }
-    std::stable_sort(rows.begin(), rows.end(), [this](Index a, Index b) {
-      return scores_.ranked[at(a)] > scores_.ranked[at(b)];
-    });
-  }
-
-  std::vector<Index> passages_of(const std::vector<Index>& rows) const {
-    std::vector<Index> passages;
-    for (const Index row : rows) passages.push_back(passages_[at(row)]);
-    return passages;
-  }
-
-  std::vector<std::string> texts_of(const std::vector<Index>& rows) const {
-    std::vector<std::string> texts;
-    for (index::PassageRow& passage : store_.passages(passages_of(rows))) {
-      texts.push_back(std::move(passage.text));
-    }
-    return texts;
-  }
-
-  std::vector<SearchHit> without_overlaps(const std::vector<Index>& rows) const {
-    std::vector<index::PassageRow> passages = store_.passages(passages_of(rows));
-    const std::int64_t wanted = tasks::passages_for_reranking(query_);
-    std::vector<SearchHit> hits;
-    std::map<std::string, std::vector<CharacterSpan>> spans_of;
-    for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < wanted; ++i) {
-      const CharacterSpan span = {passages[i].begin, passages[i].end};
-      auto& others = spans_of[passages[i].document];
-      const bool is_shown = std::any_of(others.begin(), others.end(),
-                                        [&](const auto& other) { return overlaps(span, other); });
-      if (is_shown) continue;
-      others.push_back(span);
-      hits.push_back(hit(rows[i], std::move(passages[i])));
-    }
-    return hits;
-  }
-
-  SearchHit hit(Index row, index::PassageRow passage) const {
-    SearchHit hit = {.file = std::move(passage.document),
-                     .span = {passage.begin, passage.end},
-                     .score = scores_.ranked[at(row)],
-                     .similarity = {},
-                     .words = {},
-                     .text = std::move(passage.text),
-                     .matched = {}};
-    if (!scores_.similarities.empty()) hit.similarity = scores_.similarities[at(row)];
-    if (!scores_.words.empty()) hit.words = scores_.words[at(row)];
-    return hit;
-  }
-
-  void mark(std::vector<SearchHit>& hits) const {
-    if (known_.terms.empty()) return;
-    for (SearchHit& hit : hits) {
-      hit.matched = characters_of(hit.text, store_.matches(hit.text, known_.terms));
-    }
-  }
-
-  const PassageStore& store_;
-  const SearchQuery& query_;
-  index::WordQuery words_;
-  index::KnownWords known_;
-  index::Fusion fusion_;
-  /// The ids of the passages in question, ascending; row i of the scores is passage i of them.
-  std::span<const Index> passages_;
-  std::vector<Index> matching_;
-  std::vector<bool> allowed_;
-  std::vector<float> vector_;
-  Similarity similarity_ = Similarity::cosine;
-  PassageScores scores_;
-};
-
-/// Vector of a question for an index that was made with these options.
-std::vector<float> question_vector(const Embedder& embedder, const SearchQuery& query,
-                                   const SearchOptions& made) {
+/// The vectors of a question of a mode, for an index that was made with these options.
+QuestionVectors question_vectors(const Embedder& embedder, const SearchQuery& query,
+                                 const SearchOptions& made) {
+  VectorKinds kinds = tasks::kinds_of(query.mode, *made.vectors);
   EmbedOptions options = vectors_for(*made.similarity, query.prompt, "query");
   options.too_long = query.too_long;
-  return std::move(embedder.embed({&query.question, 1}, options)[0].values);
+  QuestionVectors vectors;
+  if (kinds.dense) {
+    vectors.dense = std::move(embedder.embed({&query.question, 1}, options)[0].values);
+    kinds.dense = false;
+  }
+  if (kinds == VectorKinds()) return vectors;
+  const EmbedInput input = {.text = query.question};
+  KindOptions how = {.kinds = kinds, .role = TextRole::query, .top_k = {}, .text = options};
+  how.text.normalize.reset();
+  TextVectors found = std::move(embedder.vectors({&input, 1}, how)[0]);
+  vectors.sparse = std::move(found.sparse);
+  vectors.multi = std::move(found.multi);
+  return vectors;
 }
 
-/// The question with its vector and its words, as its mode wants them; without codes it is lexical.
-AskedQuestion asked(const PassageStore& store, const index::Codes* codes, const SearchQuery& query,
-                    const SearchOptions& made, const Embedder* embedder) {
-  AskedQuestion question(store, query);
-  if (codes != nullptr) {
-    question.add_vector(*codes, question_vector(*embedder, query, made), *made.similarity,
-                        embedder->model().implementation().threads);
-  }
-  if (query.mode != SearchMode::dense) question.add_words();
-  return question;
+/// Throws Error for a search by vectors that the index has not.
+void require_mode(SearchMode mode, const VectorKinds& kinds, const std::string& file) {
+  const auto check = [&](SearchMode one, bool is_there, const char* name) {
+    require(mode != one || is_there,
+            "{}: expected an index with {} vectors for this mode, found one with {}; make it anew "
+            "with them",
+            file, name, name_of(kinds));
+  };
+  check(SearchMode::dense, kinds.dense, "dense");
+  check(SearchMode::sparse, kinds.sparse, "sparse");
+  check(SearchMode::multi, kinds.multi, "multi");
 }
 
 IndexedDocument indexed(index::DocumentRow row) {
@@ -555,7 +304,11 @@ SearchIndex SearchIndex::open(const std::string& file, const Embedder& embedder,
 SearchIndex SearchIndex::edit(const std::string& file, const Embedder& embedder,
                               const SearchOptions& options) {
   auto contents = std::make_unique<Contents>(file, Access::write, options.language);
-  if (contents->store.settings().empty()) contents->store.set(settings_of(embedder, options));
+  if (contents->store.settings().empty()) {
+    const VectorKinds kinds = *completed(options, embedder).vectors;
+    contents->store.make_token_tables(kinds.sparse, kinds.multi);
+    contents->store.set(settings_of(embedder, options));
+  }
   contents->read_settings(&embedder);
   return SearchIndex(std::move(contents));
 }
@@ -566,11 +319,13 @@ SearchIndex SearchIndex::edit(const std::string& file, const std::optional<std::
   return SearchIndex(std::move(contents));
 }
 
-Embedding SearchIndex::prepare(const Embedder& embedder, std::string_view text,
-                               const ProgressCallback& progress, std::int64_t batch_tokens) const {
-  EmbedOptions how = vectors_for(*options().similarity, options().passage_prompt, "document");
-  how.batch_tokens = batch_tokens;
-  return embedder.embed_passages(text, options().passages, how, progress);
+PassageVectors SearchIndex::prepare(const Embedder& embedder, std::string_view text,
+                                    const ProgressCallback& progress,
+                                    std::int64_t batch_tokens) const {
+  KindOptions how = {.kinds = kinds()};
+  how.text = vectors_for(*options().similarity, options().passage_prompt, "document");
+  how.text.batch_tokens = batch_tokens;
+  return embedder.passage_vectors(text, options().passages, how, progress);
 }
 
 void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string_view text,
@@ -579,19 +334,34 @@ void SearchIndex::add(const Embedder& embedder, const std::string& name, std::st
 }
 
 void SearchIndex::put(const std::string& name, std::string_view text, const Embedding& passages) {
+  put(name, text, PassageVectors{.dense = passages, .sparse = {}, .multi = {}});
+}
+
+void SearchIndex::put(const std::string& name, std::string_view text,
+                      const PassageVectors& passages) {
   const std::vector<std::size_t> starts = character_starts(text);
   std::vector<index::NewPassage> stored;
-  for (const CharacterSpan& span : passages.spans) {
+  for (const CharacterSpan& span : passages.dense.spans) {
     const std::size_t begin = starts[static_cast<std::size_t>(span.begin)];
     const std::size_t end = starts[static_cast<std::size_t>(span.end)];
     stored.push_back({span.begin, span.end, text.substr(begin, end - begin)});
   }
-  contents_->store.put(name, text, stored, passages.values);
-  contents_->changed = true;
+  std::vector<index::SparseVector> sparse;
+  for (const SparseEmbedding& one : passages.sparse) sparse.push_back(tasks::index_vector(one));
+  std::vector<std::span<const float>> multi;
+  Index width = 1;
+  for (const Embedding& one : passages.multi) {
+    multi.emplace_back(one.values);
+    if (one.rows > 0) width = std::ssize(one.values) / one.rows;
+  }
+  contents_->store.put(
+      name, text, stored,
+      {.dense = passages.dense.values, .sparse = sparse, .multi = multi, .multi_width = width});
+  contents_->set_changed();
 }
 
 std::int64_t SearchIndex::remove(const std::string& name) {
-  contents_->changed = true;
+  contents_->set_changed();
   return contents_->store.remove(name);
 }
 
@@ -612,6 +382,8 @@ std::string SearchIndex::text(const std::string& name, CharacterSpan span) const
 }
 
 Embedding SearchIndex::vectors(const std::string& name) const {
+  require(kinds().dense, "{}: expected an index of dense vectors, found one of {} alone",
+          contents_->store.file(), name_of(kinds()));
   const PassageStore& store = contents_->store;
   const std::vector<Index> ids = store.passages_of(needed(store, name).id);
   Embedding found;
@@ -636,6 +408,13 @@ std::optional<std::string> SearchIndex::former_language() const {
 const std::string& SearchIndex::model() const { return contents_->model; }
 const std::string& SearchIndex::dtype() const { return contents_->dtype; }
 std::int64_t SearchIndex::vector_size() const { return contents_->width; }
+VectorKinds SearchIndex::kinds() const { return *contents_->options.vectors; }
+
+MultiVectorCost SearchIndex::multi_cost() const {
+  const index::TokenStore& tokens = contents_->store.tokens();
+  return tasks::cost_of(tokens.token_vectors(), tokens.width(), contents_->used_threads());
+}
+
 bool SearchIndex::names_are_from_its_folder() const { return contents_->names_are_from_its_folder; }
 
 std::vector<IndexedDocument> SearchIndex::list() const {
@@ -646,42 +425,54 @@ std::vector<IndexedDocument> SearchIndex::list() const {
   return documents;
 }
 
+tasks::AskedQuestion SearchIndex::asked(const QuestionVectors& vectors,
+                                        const SearchQuery& query) const {
+  const Contents& contents = *contents_;
+  tasks::AskedQuestion question(contents.store, query);
+  const VectorKinds used = tasks::kinds_of(query.mode, kinds());
+  const int threads = contents.used_threads();
+  if (used.dense) {
+    require(std::ssize(vectors.dense) == contents.width,
+            "vector of the question: expected {} numbers, found {}", contents.width,
+            vectors.dense.size());
+    question.add_vector(contents.current_codes(), vectors.dense, *options().similarity, threads);
+  } else if (query.mode == SearchMode::hybrid) {
+    question.add_all_passages();
+  }
+  if (used.multi && vectors.multi.rows > 0) {
+    const Index width = std::ssize(vectors.multi.values) / vectors.multi.rows;
+    question.add_multi(contents.current_token_codes(width), vectors.multi, threads);
+  }
+  if (used.sparse) question.add_sparse(vectors.sparse);
+  if (query.mode == SearchMode::hybrid || query.mode == SearchMode::lexical) question.add_words();
+  return question;
+}
+
 std::vector<SearchHit> SearchIndex::query(const Embedder& embedder,
                                           const SearchQuery& query) const {
-  return asked(contents_->store, contents_->codes_for(query.mode), query, options(), &embedder)
-      .hits();
+  return asked(vectors_of(embedder, query), query).hits();
 }
 
-std::vector<float> SearchIndex::vector_of(const Embedder& embedder,
-                                          const SearchQuery& query) const {
-  return question_vector(embedder, query, options());
+QuestionVectors SearchIndex::vectors_of(const Embedder& embedder, const SearchQuery& query) const {
+  require_mode(query.mode, kinds(), contents_->store.file());
+  return question_vectors(embedder, query, options());
 }
 
-std::vector<SearchHit> SearchIndex::query(const std::vector<float>& vector,
+std::vector<SearchHit> SearchIndex::query(const QuestionVectors& vectors,
                                           const SearchQuery& query) const {
-  AskedQuestion question(contents_->store, query);
-  if (const index::Codes* codes = contents_->codes_for(query.mode)) {
-    require(std::ssize(vector) == contents_->width,
-            "vector of the question: expected {} numbers, found {}", contents_->width,
-            vector.size());
-    const int threads = contents_->threads == 0 ? available_threads() : contents_->threads;
-    question.add_vector(*codes, vector, *options().similarity, threads);
-  }
-  if (query.mode != SearchMode::dense) question.add_words();
-  return question.hits();
+  require_mode(query.mode, kinds(), contents_->store.file());
+  return asked(vectors, query).hits();
 }
 
 std::vector<SearchHit> SearchIndex::query(const SearchQuery& query) const {
   require(query.mode == SearchMode::lexical,
           "search without a model: expected mode lexical, found another");
-  return asked(contents_->store, contents_->codes_for(query.mode), query, options(), nullptr)
-      .hits();
+  return asked({}, query).hits();
 }
 
 std::vector<RankedDocument> SearchIndex::rank(const Embedder& embedder,
                                               const SearchQuery& query) const {
-  return asked(contents_->store, contents_->codes_for(query.mode), query, options(), &embedder)
-      .documents();
+  return asked(vectors_of(embedder, query), query).documents();
 }
 
 }  // namespace longformer

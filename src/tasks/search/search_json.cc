@@ -13,6 +13,8 @@ std::string to_json(const SearchHit& hit) {
   json.add("score", hit.score);
   if (hit.similarity) json.add("similarity", *hit.similarity);
   if (hit.words) json.add("words", *hit.words);
+  if (hit.sparse) json.add("sparse", *hit.sparse);
+  if (hit.multi) json.add("multi", *hit.multi);
   json.add("text", hit.text).add("matched", std::span<const CharacterSpan>(hit.matched));
   return json.object();
 }

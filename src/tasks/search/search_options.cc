@@ -38,10 +38,27 @@ OptionField rerank_depth_field(std::int64_t& depth) {
 
 OptionField search_mode_field(SearchMode& mode) {
   return with_names(
-      {.name = "mode", .help = "rank by words and meaning, by meaning, or by words ({})"}, mode,
+      {.name = "mode",
+       .help =
+           "rank by words and vectors, by words, or by vectors of one kind: of passages, sparse "
+           "ones, or those of tokens ({})"},
+      mode,
       {{"hybrid", SearchMode::hybrid},
        {"dense", SearchMode::dense},
-       {"lexical", SearchMode::lexical}});
+       {"lexical", SearchMode::lexical},
+       {"sparse", SearchMode::sparse},
+       {"multi", SearchMode::multi}});
+}
+
+OptionField vectors_field(std::optional<VectorKinds>& kinds) {
+  return {.name = "vectors",
+          .value =
+              OptionField::Text{[&kinds](const std::string& names) { kinds = vector_kinds(names); },
+                                [&kinds] { return kinds ? name_of(*kinds) : std::string(); }},
+          .help =
+              "kinds of vectors in a new index, of dense, sparse and multi; else dense, or what "
+              "the folder makes, and that of --mode",
+          .type = "KINDS"};
 }
 
 }  // namespace tasks
@@ -65,7 +82,8 @@ OptionField similarity_field(std::optional<Similarity>& similarity) {
 OptionFields fields(SearchOptions& options) {
   OptionFields all = fields(options.passages);
   append(all, {tasks::language_field(options.language), similarity_field(options.similarity),
-               tasks::passage_prompt_field(options.passage_prompt)});
+               tasks::passage_prompt_field(options.passage_prompt),
+               tasks::vectors_field(options.vectors)});
   return all;
 }
 

@@ -12,6 +12,7 @@ namespace longformer::tasks {
 
 OptionField search_mode_field(SearchMode& mode);
 OptionField rerank_depth_field(std::int64_t& depth);
+OptionField vectors_field(std::optional<VectorKinds>& kinds);
 OptionField language_field(std::optional<std::string>& language);
 OptionField passage_prompt_field(std::optional<std::string>& prompt);
 

@@ -59,9 +59,21 @@ def test_twice_lengthened_keeps_the_length_of_the_training(tmp_path):
     assert "attention_factor" not in full
 
 
+@pytest.mark.parametrize("name", ["tiny_jina_v2", "tiny_deberta_v2"])
+def test_distances_alone_have_no_end(tmp_path, name):
+    expected = run("embed", FIXTURES / name, *TEXT).works().out
+    run("convert", FIXTURES / name, tmp_path / "longer", "--max-positions", "2048").passes()
+    assert settings(tmp_path / "longer")["max_position_embeddings"] == 2048
+    assert run("embed", tmp_path / "longer", *TEXT).works().out == expected
+    assert run("embed", tmp_path / "longer", "--text", "a b c d " * 300).works().out
+    result = run("convert", FIXTURES / name, tmp_path / "out", "--max-positions", "2048", "--rotary", "yarn")
+    assert result.code == 2 and "--rotary: expected a model with rotary positions" in result.err
+
+
 @pytest.mark.parametrize(
     ("source", "flags", "message"),
     [
+        (FIXTURES / "tiny_mpnet", [], "terms of distances"),
         (MODERN, ["--max-positions", "16384", "--window", "64"], "table of positions"),
         (MODERN, ["--to", "performer"], "table of positions"),
         (BERT, ["--rotary", "base"], "expected a model with rotary positions, found bert"),

@@ -1,4 +1,4 @@
-#include "text/metaspace.h"
+#include "text/piece_encoder.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,6 +9,8 @@ namespace longformer::text {
 namespace {
 
 constexpr std::size_t padding = 32;  // behind a piece, for PieceCache::key_of
+constexpr std::string_view kSpaceMark = "\u2581";
+constexpr char32_t kSpaceMarkCharacter = 0x2581;
 
 bool is_whitespace(char32_t c) { return (character_flags(c) & CharacterFlags::whitespace) != 0; }
 
@@ -23,25 +25,28 @@ char first_byte(char32_t character) {
   return bytes[0];
 }
 
-// Pieces of characters, as half-open ranges.
-using Ranges = std::vector<std::pair<std::size_t, std::size_t>>;
-
-Ranges cut_at_whitespace(const std::vector<NormalizedCharacter>& characters, const Ranges& pieces) {
-  Ranges result;
-  for (auto [begin, end] : pieces) {
-    for (auto i = begin; i <= end; ++i) {
-      if (i < end && !is_whitespace(characters[i].value)) continue;
-      if (begin < i) result.emplace_back(begin, i);
-      begin = i + 1;
-    }
-  }
-  return result;
-}
-
 }  // namespace
 
-MetaspaceEncoder::MetaspaceEncoder(const TokenizerSpec& spec, const std::string& guards)
-    : model_(spec.vocabulary, spec.unigram),
+PieceEncoder::Model PieceEncoder::model_of(const TokenizerSpec& spec) {
+  if (spec.kind == TokenizerKind::unigram) return UnigramModel(spec.vocabulary, spec.unigram);
+  if (spec.kind == TokenizerKind::word_level) {
+    return WordLevelModel(spec.vocabulary, spec.word_level);
+  }
+  return BytePairEncoder(spec.vocabulary, spec.merges, spec.byte_pair);
+}
+
+void PieceEncoder::encode_with_model(std::string_view piece, Workspace& work) const {
+  if (const auto* unigram = std::get_if<UnigramModel>(&model_)) {
+    unigram->encode(piece, work.best, work.tokens);
+  } else if (const auto* pairs = std::get_if<BytePairEncoder>(&model_)) {
+    pairs->encode(piece, work.merging, work.tokens);
+  } else {
+    std::get<WordLevelModel>(model_).encode(piece, work.tokens);
+  }
+}
+
+PieceEncoder::PieceEncoder(const TokenizerSpec& spec, const std::string& guards)
+    : model_(model_of(spec)),
       steps_(spec.normalization),
       cuts_(spec.cuts),
       guards_(guards),
@@ -49,6 +54,8 @@ MetaspaceEncoder::MetaspaceEncoder(const TokenizerSpec& spec, const std::string&
           std::any_of(guards.begin(), guards.end(), [](char c) { return c <= ' ' || c > '~'; })),
       has_map_(contains(steps_, NormalizationKind::map)),
       has_prepend_(contains(steps_, NormalizationKind::prepend)) {
+  const auto* pairs = std::get_if<BytePairEncoder>(&model_);
+  cuts_before_marks_ = pairs != nullptr && pairs->may_cut_before(kSpaceMark);
   by_words_ = works_by_words();
   joins_spaces_ = cuts_.size() == 1;
   if (by_words_) append_utf8(cuts_.back().replacement, mark_);
@@ -61,7 +68,7 @@ MetaspaceEncoder::MetaspaceEncoder(const TokenizerSpec& spec, const std::string&
 }
 
 // Whether text between single spaces becomes tokens by itself.
-bool MetaspaceEncoder::works_by_words() const {
+bool PieceEncoder::works_by_words() const {
   const auto count = cuts_.size();
   if (guarded_spaces_ || count == 0 || count > 2) return false;
   if (count == 2 && cuts_[0].kind != PieceCut::Kind::whitespace) return false;
@@ -75,13 +82,13 @@ bool MetaspaceEncoder::works_by_words() const {
   return space.size() == 1 && space[0].value == ' ';
 }
 
-bool MetaspaceEncoder::is_inert(char32_t c) const {
+bool PieceEncoder::is_inert(char32_t c) const {
   return !is_whitespace(c) && c != cuts_.back().replacement && combining_class(c) == 0 &&
          stands_alone(grapheme_class(c)) && guards_.find(first_byte(c)) == std::string::npos;
 }
 
 // Whether what the steps make of a character, one after another, is part of a pattern.
-bool MetaspaceEncoder::meets_pattern(std::string_view character) const {
+bool PieceEncoder::meets_pattern(std::string_view character) const {
   for (auto step = steps_.begin(); step != steps_.end(); ++step) {
     if (step->pattern.empty()) continue;
     const std::vector<NormalizationStep> before(steps_.begin(), step);
@@ -93,7 +100,7 @@ bool MetaspaceEncoder::meets_pattern(std::string_view character) const {
   return false;
 }
 
-MetaspaceEncoder::NormalForm MetaspaceEncoder::normal_form(char32_t character) const {
+PieceEncoder::NormalForm PieceEncoder::normal_form(char32_t character) const {
   NormalForm form;
   form.kind = NormalForm::Kind::context;
   std::string text, bytes;
@@ -112,9 +119,8 @@ MetaspaceEncoder::NormalForm MetaspaceEncoder::normal_form(char32_t character) c
   return form;
 }
 
-const MetaspaceEncoder::NormalForm& MetaspaceEncoder::form_at(const char* position,
-                                                              std::uint32_t& size,
-                                                              Workspace& work) const {
+const PieceEncoder::NormalForm& PieceEncoder::form_at(const char* position, std::uint32_t& size,
+                                                      Workspace& work) const {
   const auto character = decode_valid(position);
   size = character.size;
   auto& form = work.forms.at(character.value);
@@ -122,16 +128,15 @@ const MetaspaceEncoder::NormalForm& MetaspaceEncoder::form_at(const char* positi
   return form;
 }
 
-bool MetaspaceEncoder::is_simple(std::string_view text, std::size_t position,
-                                 Workspace& work) const {
+bool PieceEncoder::is_simple(std::string_view text, std::size_t position, Workspace& work) const {
   const auto byte = static_cast<unsigned char>(text[position]);
   if (byte < ascii_form_.size() && ascii_form_[byte] != 0) return true;
   std::uint32_t size = 0;
   return form_at(text.data() + position, size, work).kind == NormalForm::Kind::simple;
 }
 
-std::size_t MetaspaceEncoder::simple_end(std::string_view text, std::size_t begin,
-                                         Workspace& work) const {
+std::size_t PieceEncoder::simple_end(std::string_view text, std::size_t begin,
+                                     Workspace& work) const {
   auto position = begin;
   while (position < text.size()) {
     const auto byte = static_cast<unsigned char>(text[position]);
@@ -147,14 +152,14 @@ std::size_t MetaspaceEncoder::simple_end(std::string_view text, std::size_t begi
   return position;
 }
 
-bool MetaspaceEncoder::is_cut(std::string_view text, std::size_t position, bool behind_simple,
-                              Workspace& work) const {
+bool PieceEncoder::is_cut(std::string_view text, std::size_t position, bool behind_simple,
+                          Workspace& work) const {
   return behind_simple && text[position] == ' ' && position + 1 < text.size() &&
          is_simple(text, position + 1, work);
 }
 
-std::size_t MetaspaceEncoder::next_cut(std::string_view text, std::size_t position,
-                                       bool behind_simple, Workspace& work) const {
+std::size_t PieceEncoder::next_cut(std::string_view text, std::size_t position, bool behind_simple,
+                                   Workspace& work) const {
   while (position < text.size() && !is_cut(text, position, behind_simple, work)) {
     behind_simple = is_simple(text, position, work);
     position += decode_valid(text.data() + position).size;
@@ -162,8 +167,8 @@ std::size_t MetaspaceEncoder::next_cut(std::string_view text, std::size_t positi
   return position;
 }
 
-bool MetaspaceEncoder::encode(std::string_view text, std::size_t begin, std::size_t end,
-                              Workspace& work, std::vector<TokenSpan>& spans) const {
+bool PieceEncoder::encode(std::string_view text, std::size_t begin, std::size_t end,
+                          Workspace& work, std::vector<TokenSpan>& spans) const {
   if (!by_words_) {
     return guards_.empty() && encode_region(text, begin, end, {}, work, spans);
   }
@@ -190,9 +195,9 @@ bool MetaspaceEncoder::encode(std::string_view text, std::size_t begin, std::siz
   return true;
 }
 
-bool MetaspaceEncoder::encode_region(std::string_view text, std::size_t begin, std::size_t end,
-                                     TextEnds ends, Workspace& work,
-                                     std::vector<TokenSpan>& spans) const {
+bool PieceEncoder::encode_region(std::string_view text, std::size_t begin, std::size_t end,
+                                 TextEnds ends, Workspace& work,
+                                 std::vector<TokenSpan>& spans) const {
   const auto characters = normalize(steps_, text, begin, end, ends);
   const bool guarded =
       !guards_.empty() && std::any_of(characters.begin(), characters.end(), [&](const auto& c) {
@@ -203,15 +208,11 @@ bool MetaspaceEncoder::encode_region(std::string_view text, std::size_t begin, s
   return true;
 }
 
-bool MetaspaceEncoder::takes_prefix(std::size_t begin, const PieceCut& cut) const {
-  return cut.prefix == PrefixScheme::always || (cut.prefix == PrefixScheme::first && begin == 0);
-}
-
-void MetaspaceEncoder::find_tokens(std::size_t size, Workspace& work) const {
+void PieceEncoder::find_tokens(std::size_t size, Workspace& work) const {
   work.piece.resize(size + padding);
   const std::string_view piece(work.piece.data(), size);
   if (size > PieceCache::longest_piece) {
-    model_.encode(piece, work.best, work.tokens);
+    encode_with_model(piece, work);
     return;
   }
   const auto key = PieceCache::key_of(piece.data(), size, work.piece.size());
@@ -220,13 +221,13 @@ void MetaspaceEncoder::find_tokens(std::size_t size, Workspace& work) const {
     for (std::size_t i = 0; i < entry.count; ++i) work.tokens[i] = {entry.ids[i], entry.ends[i]};
     return;
   }
-  model_.encode(piece, work.best, work.tokens);
+  encode_with_model(piece, work);
   work.cache.store(key, work.tokens);
 }
 
 // The word goes to the end of the text.
-void MetaspaceEncoder::encode_word(std::string_view text, std::size_t begin, bool behind_space,
-                                   Workspace& work, std::vector<TokenSpan>& spans) const {
+void PieceEncoder::encode_word(std::string_view text, std::size_t begin, bool behind_space,
+                               Workspace& work, std::vector<TokenSpan>& spans) const {
   const bool joins = behind_space && joins_spaces_;
   const bool marked = joins || takes_prefix(begin, cuts_.back());
   work.piece.assign(marked ? mark_ : "");
@@ -270,8 +271,8 @@ void MetaspaceEncoder::encode_word(std::string_view text, std::size_t begin, boo
   }
 }
 
-void MetaspaceEncoder::encode_piece(std::span<const NormalizedCharacter> characters,
-                                    Workspace& work, std::vector<TokenSpan>& spans) const {
+void PieceEncoder::encode_piece(std::span<const NormalizedCharacter> characters, Workspace& work,
+                                std::vector<TokenSpan>& spans) const {
   work.piece.clear();
   work.begins.clear();
   work.ends.clear();
@@ -288,42 +289,23 @@ void MetaspaceEncoder::encode_piece(std::span<const NormalizedCharacter> charact
   }
 }
 
-void MetaspaceEncoder::encode_normalized(std::span<const NormalizedCharacter> normalized,
-                                         Workspace& work, std::vector<TokenSpan>& spans) const {
+void PieceEncoder::encode_normalized(std::span<const NormalizedCharacter> normalized,
+                                     Workspace& work, std::vector<TokenSpan>& spans) const {
   if (normalized.empty()) return;
   Characters characters(normalized.begin(), normalized.end());
-  Ranges pieces{{0, characters.size()}};
-  for (const auto& cut : cuts_) {
-    if (cut.kind == PieceCut::Kind::whitespace) {
-      pieces = cut_at_whitespace(characters, pieces);
-      continue;
-    }
-    Characters replaced;
-    Ranges parts;
-    replaced.reserve(characters.size() + pieces.size());
-    for (const auto& [begin, end] : pieces) {
-      auto part = replaced.size();
-      const auto first = characters[begin];
-      const bool marked = first.value == ' ' || first.value == cut.replacement;
-      if (!marked && takes_prefix(first.begin, cut)) {
-        replaced.push_back({cut.replacement, first.begin, first.end});
+  PieceRanges pieces{{0, characters.size()}};
+  for (const auto& cut : cuts_) apply(cut, characters, pieces);
+  const std::span all(characters);
+  for (auto [begin, end] : pieces) {
+    for (auto i = begin + 1; cuts_before_marks_ && i < end; ++i) {
+      if (characters[i].value != kSpaceMarkCharacter ||
+          characters[i - 1].value == kSpaceMarkCharacter) {
+        continue;
       }
-      for (auto i = begin; i < end; ++i) {
-        const bool mark = characters[i].value == ' ' || characters[i].value == cut.replacement;
-        if (mark && cut.split && part < replaced.size()) {
-          parts.emplace_back(part, replaced.size());
-          part = replaced.size();
-        }
-        replaced.push_back(characters[i]);
-        if (mark) replaced.back().value = cut.replacement;
-      }
-      parts.emplace_back(part, replaced.size());
+      encode_piece(all.subspan(begin, i - begin), work, spans);
+      begin = i;
     }
-    characters = std::move(replaced);
-    pieces = std::move(parts);
-  }
-  for (const auto& [begin, end] : pieces) {
-    encode_piece(std::span(characters).subspan(begin, end - begin), work, spans);
+    encode_piece(all.subspan(begin, end - begin), work, spans);
   }
 }
 

@@ -1,4 +1,5 @@
-// Unigram tokens of text: normalises it, cuts it where words begin, and splits each piece.
+// Tokens of models that read pieces of normalised text (Unigram, BPE of characters, WordLevel):
+// normalises a text, cuts it, and hands each piece to the model.
 #pragma once
 
 #include <array>
@@ -6,17 +7,20 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
+#include "text/byte_pair_encoding.h"
 #include "text/normalization.h"
 #include "text/token.h"
 #include "text/tokenizer_spec.h"
 #include "text/unicode.h"
 #include "text/unigram.h"
+#include "text/word_level.h"
 
 namespace longformer::text {
 
-class MetaspaceEncoder {
+class PieceEncoder {
  public:
   /// Normal form of a character, if it does not depend on neighbours.
   struct NormalForm {
@@ -32,6 +36,7 @@ class MetaspaceEncoder {
     PieceCache cache;
     CharacterTable<NormalForm> forms;
     UnigramModel::Workspace best;
+    BytePairEncoder::Workspace merging;
     std::vector<PieceToken> tokens;
     std::string piece;                        // normalised
     std::vector<std::uint32_t> begins, ends;  // place in the text of each byte of the piece
@@ -39,7 +44,7 @@ class MetaspaceEncoder {
 
   /// The vocabulary of the specification must outlive the encoder. `guards` are the first bytes of
   /// tokens that are looked for in normalised text.
-  MetaspaceEncoder(const TokenizerSpec& spec, const std::string& guards);
+  PieceEncoder(const TokenizerSpec& spec, const std::string& guards);
 
   /// Normalises the bytes [begin, end) of valid UTF-8 text and appends their tokens. False when
   /// normalised text may hold a guard: some tokens are then appended for nothing.
@@ -52,6 +57,11 @@ class MetaspaceEncoder {
 
  private:
   using Characters = std::vector<NormalizedCharacter>;
+  using Model = std::variant<UnigramModel, BytePairEncoder, WordLevelModel>;
+
+  static Model model_of(const TokenizerSpec& spec);
+  /// Writes work.tokens.
+  void encode_with_model(std::string_view piece, Workspace& work) const;
 
   bool works_by_words() const;
   NormalForm normal_form(char32_t character) const;
@@ -70,17 +80,17 @@ class MetaspaceEncoder {
                      Workspace& work, std::vector<TokenSpan>& spans) const;
   void encode_word(std::string_view text, std::size_t begin, bool behind_space, Workspace& work,
                    std::vector<TokenSpan>& spans) const;
-  bool takes_prefix(std::size_t begin, const PieceCut& cut) const;
   void encode_piece(std::span<const NormalizedCharacter> characters, Workspace& work,
                     std::vector<TokenSpan>& spans) const;
   /// Writes the tokens of work.piece, which has `size` bytes.
   void find_tokens(std::size_t size, Workspace& work) const;
 
-  UnigramModel model_;
+  Model model_;
   std::vector<NormalizationStep> steps_;
   std::vector<PieceCut> cuts_;
   std::string guards_;
   bool guarded_spaces_;
+  bool cuts_before_marks_ = false;  // where words begin, with the same tokens
   bool by_words_ = false;
   bool joins_spaces_ = false;  // a space is the first character of the piece behind it
   bool has_map_ = false;

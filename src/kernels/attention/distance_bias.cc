@@ -1,0 +1,74 @@
+#include "kernels/attention/distance_bias.h"
+
+namespace longformer::kernels {
+namespace {
+
+bool has_consecutive(std::span<const Index> numbers) {
+  return numbers.back() - numbers.front() + 1 == static_cast<Index>(numbers.size()) &&
+         std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end();
+}
+
+}  // namespace
+
+HeadBiases::HeadBiases(const Tensor* biases, Index head) {
+  if (biases == nullptr) return;
+  reach = biases->dimension(1) / 2;
+  centre = biases->data<float>() + head * biases->dimension(1) + reach;
+}
+
+DistanceBias::DistanceBias(const Tensor& biases, Index lanes)
+    : lanes_(lanes), reach_(biases.dimension(1) / 2) {
+  row_.resize(static_cast<std::size_t>(2 * (reach_ + lanes) + 1));
+  sums_.resize(row_.size(), 0.0f);
+}
+
+void DistanceBias::start_head(const Tensor& biases, Index head, Index dilation, float factor) {
+  dilation_ = dilation;
+  steps_ = divide_up(reach_, dilation);
+  const float* from = biases.data<float>() + head * biases.dimension(1);
+  for (Index i = 0; i < places(); ++i) row_[i] = factor * from[column(i)];
+}
+
+void DistanceBias::scores(std::span<const Index> queries, std::span<const Index> keys, Range range,
+                          float* added) const {
+  const bool consecutive = has_consecutive(queries);
+  for (Index key = range.begin; key < range.end; ++key) {
+    float* to = added + key * lanes_;
+    if (consecutive) {
+      std::copy_n(row_.data() + first_place(queries.front() - keys[key]), lanes_, to);
+      continue;
+    }
+    for (Index lane = 0; lane < lanes_; ++lane) {
+      to[lane] = row_[place(std::clamp(queries[lane] - keys[key], -steps_, steps_))];
+    }
+  }
+}
+
+template <typename Number>
+void DistanceBias::send_back(std::span<const Index> queries, std::span<const Index> keys,
+                             Range range, const Number* weights) {
+  const bool consecutive = has_consecutive(queries);
+  for (Index key = range.begin; key < range.end; ++key, weights += lanes_) {
+    if (consecutive) {
+      float* to = sums_.data() + first_place(queries.front() - keys[key]);
+      for (Index lane = 0; lane < lanes_; ++lane) to[lane] += static_cast<float>(weights[lane]);
+      continue;
+    }
+    for (Index lane = 0; lane < lanes_; ++lane) {
+      sums_[place(std::clamp(queries[lane] - keys[key], -steps_, steps_))] +=
+          static_cast<float>(weights[lane]);
+    }
+  }
+}
+
+template void DistanceBias::send_back(std::span<const Index>, std::span<const Index>, Range,
+                                      const float*);
+template void DistanceBias::send_back(std::span<const Index>, std::span<const Index>, Range,
+                                      const BFloat16*);
+
+void DistanceBias::finish(std::span<double> gradient) {
+  for (Index i = 0; i < places(); ++i) gradient[column(i)] += static_cast<double>(sums_[i]);
+  std::fill(sums_.begin(), sums_.end(), 0.0f);
+}
+
+}  // namespace longformer::kernels

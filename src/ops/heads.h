@@ -1,0 +1,18 @@
+// Heads of queries, keys and values: which of them attention reads, and their norms
+// (docs/spec/modern-encoders.md#grouped).
+#pragma once
+
+#include <span>
+
+#include "ops/normalization.h"
+
+namespace longformer::ops {
+
+/// Head i of the result [heads, n, d] is head heads[i] of x [G, n, d]: keys that a group of heads
+/// shares, or some of several projections.
+Tensor take_heads(const Context& context, const Tensor& x, std::span<const Index> heads);
+
+/// Norm of every row of every head of x [H, n, d].
+Tensor norm_heads(const Context& context, const Tensor& x, const LayerNorm& norm);
+
+}  // namespace longformer::ops

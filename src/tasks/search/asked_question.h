@@ -1,0 +1,82 @@
+// One question to an index: its scores for all passages, their order, and the hits.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "index/passage_store.h"
+#include "index/ranking.h"
+#include "index/word_query.h"
+#include "longformer/search.h"
+
+namespace longformer::tasks {
+
+/// The kinds of vectors that a search of this mode compares, in an index of these kinds.
+VectorKinds kinds_of(SearchMode mode, const VectorKinds& has);
+
+/// A sparse vector as the index has it.
+index::SparseVector index_vector(const SparseEmbedding& embedding);
+
+/// Cost of a question to so many vectors of tokens.
+MultiVectorCost cost_of(Index vectors, Index width, int threads);
+
+class AskedQuestion {
+ public:
+  /// All must outlive the question.
+  AskedQuestion(const index::PassageStore& store, const SearchQuery& query);
+  AskedQuestion(AskedQuestion&&) = default;
+
+  // Scores of passages. Dense and multi-vectors, or all passages, come first: what comes behind
+  // them scores the same passages; else the passages are those that have a score.
+
+  /// Compares all passages with the vector of the question.
+  void add_vector(const index::Codes& codes, std::vector<float> vector, Similarity similarity,
+                  int threads);
+  void add_all_passages();
+  void add_multi(const index::TokenCodes& codes, const Embedding& question, int threads);
+  void add_sparse(const SparseEmbedding& question);
+  void add_words();
+
+  std::vector<SearchHit> hits();
+  std::vector<RankedDocument> documents();
+
+ private:
+  /// The scores of passages.
+  struct Scores {
+    std::vector<float> similarities, sparse, multi, words, ranked;
+  };
+
+  std::vector<float> scattered(std::span<const index::PassageScore> found);
+  void rank_allowed();
+  void find_allowed();
+  std::vector<Index> passages_within() const;
+  void allow_only(const std::vector<Index>& passages);
+  void rank();
+  void fuse();
+  float fused(Index row) const;
+  std::vector<Index> best_rows(std::int64_t count) const;
+  std::vector<Index> rows_of_documents(std::int64_t wanted) const;
+  bool rescores() const;
+  void rescore(std::vector<Index>& rows);
+  std::vector<Index> passages_of(const std::vector<Index>& rows) const;
+  std::vector<std::string> texts_of(const std::vector<Index>& rows) const;
+  std::vector<SearchHit> without_overlaps(const std::vector<Index>& rows) const;
+  SearchHit hit(Index row, index::PassageRow passage) const;
+  void mark(std::vector<SearchHit>& hits) const;
+
+  const index::PassageStore& store_;
+  const SearchQuery& query_;
+  index::WordQuery words_;
+  index::KnownWords known_;
+  index::Fusion fusion_;
+  /// The ids of the passages in question, ascending; row i of the scores is passage i of them.
+  std::span<const Index> passages_;
+  std::vector<Index> own_passages_;
+  bool has_passages_ = false;
+  std::vector<bool> allowed_;
+  std::vector<float> vector_;
+  Similarity similarity_ = Similarity::cosine;
+  Scores scores_;
+};
+
+}  // namespace longformer::tasks
