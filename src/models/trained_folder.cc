@@ -118,7 +118,7 @@ std::string written_name(const EncoderConfig& config, const std::string& name) {
   const TensorNames& names = config.family->names;
   const bool is_inside =
       is_of_encoder(name) || name.starts_with("pooler.") || is_of_decoder(config, name);
-  if (!is_inside) return name;
+  if (!is_inside) return names.file_name(name);
   const bool has_head = !config.architecture.ends_with("Model");
   return (has_head ? std::string(names.prefixes[0]) : "") + names.file_name(name);
 }
