@@ -69,6 +69,8 @@ void read_jina_v2(const ConfigReader& config, EncoderConfig& model) {
   if (feed_forward == "original") return;
   model.recipe.up_bias = false;
   model.recipe.is_gated = true;
+  // The activation of config.json is that of the masked-LM head alone.
+  model.head.activation = model.activation;
   model.activation = Activation::gelu;
   model.activation_dropout = model.hidden_dropout;
   model.recipe.feed_forward_dropout = 0;

@@ -3,9 +3,15 @@
 namespace longformer::kernels {
 namespace {
 
-bool has_consecutive(std::span<const Index> numbers) {
-  return numbers.back() - numbers.front() + 1 == static_cast<Index>(numbers.size()) &&
-         std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end();
+/// How many numbers from the first on follow each other, where all others are the last of these, as
+/// in tiles that are not full; else 0.
+Index run_of(std::span<const Index> numbers) {
+  std::size_t run = 1;
+  while (run < numbers.size() && numbers[run] == numbers[run - 1] + 1) ++run;
+  const auto rest = numbers.subspan(run);
+  const bool repeats = std::all_of(rest.begin(), rest.end(),
+                                   [&](Index number) { return number == numbers[run - 1]; });
+  return repeats ? static_cast<Index>(run) : 0;
 }
 
 }  // namespace
@@ -31,11 +37,12 @@ void DistanceBias::start_head(const Tensor& biases, Index head, Index dilation, 
 
 void DistanceBias::scores(std::span<const Index> queries, std::span<const Index> keys, Range range,
                           float* added) const {
-  const bool consecutive = has_consecutive(queries);
+  const Index run = run_of(queries);
   for (Index key = range.begin; key < range.end; ++key) {
     float* to = added + key * lanes_;
-    if (consecutive) {
-      std::copy_n(row_.data() + first_place(queries.front() - keys[key]), lanes_, to);
+    if (run > 0) {
+      std::copy_n(row_.data() + first_place(queries.front() - keys[key]), run, to);
+      std::fill(to + run, to + lanes_, to[run - 1]);
       continue;
     }
     for (Index lane = 0; lane < lanes_; ++lane) {
@@ -47,11 +54,12 @@ void DistanceBias::scores(std::span<const Index> queries, std::span<const Index>
 template <typename Number>
 void DistanceBias::send_back(std::span<const Index> queries, std::span<const Index> keys,
                              Range range, const Number* weights) {
-  const bool consecutive = has_consecutive(queries);
+  const Index run = run_of(queries);
   for (Index key = range.begin; key < range.end; ++key, weights += lanes_) {
-    if (consecutive) {
+    if (run > 0) {
+      // Lanes behind the last query have no gradient.
       float* to = sums_.data() + first_place(queries.front() - keys[key]);
-      for (Index lane = 0; lane < lanes_; ++lane) to[lane] += static_cast<float>(weights[lane]);
+      for (Index lane = 0; lane < run; ++lane) to[lane] += static_cast<float>(weights[lane]);
       continue;
     }
     for (Index lane = 0; lane < lanes_; ++lane) {

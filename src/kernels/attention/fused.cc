@@ -549,8 +549,6 @@ void Worker::attend_in_training(Index tile) {
     starts_[i] = mask.start;
     twists_[i] = mask.twist;
     lane_numbers_[i] = floor_divide(lane.position, dilation_);
-    // Biases of consecutive numbers are copied at once, and nobody reads the lanes behind the last.
-    if (!relative_) lane_numbers_[i] += std::max<Index>(tile * lanes + i - last, 0);
     if (work_.tile.first[i] >= work_.tile.last[i]) continue;
     keys.begin = std::min(keys.begin, static_cast<Index>(work_.tile.first[i]));
     keys.end = std::max(keys.end, static_cast<Index>(work_.tile.last[i]));
