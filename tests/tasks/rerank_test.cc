@@ -89,6 +89,8 @@ TEST_F(RerankTest, HardNegativesShareWordsWithTheQuery) {
   add_hard_negatives(data, 1);
   EXPECT_EQ(judged(data.examples[0]),
             (Judged{{"a white rabbit ran", 1}, {"the rabbit was white or grey", 0}}));
+  // No other text has its words.
+  EXPECT_EQ(data.examples[2].texts.size(), 2u);
   // It has some of its own.
   EXPECT_EQ(data.examples[3].texts.size(), 2u);
   for (const RerankExample& example : data.examples) {

@@ -6,7 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
+#include "core/hash.h"
 #include "index/passage_store.h"
 #include "index/word_query.h"
 
@@ -21,7 +23,9 @@ class NegativeMiner {
     constexpr std::array<float, 1> kNoVector = {1};
     for (const RerankExample& example : data.examples) {
       for (const JudgedText& one : example.texts) {
-        if (!known_.insert(one.text).second) continue;
+        const auto [place, is_new] = known_.insert(one.text);
+        if (!is_new) continue;
+        all_.push_back(&*place);
         const auto characters = std::ssize(character_starts(one.text)) - 1;
         const index::NewPassage passage = {.begin = 0, .end = characters, .text = one.text};
         store_.put(std::to_string(known_.size()), one.text, {&passage, 1}, {.dense = kNoVector});
@@ -45,12 +49,26 @@ class NegativeMiner {
       if (std::ssize(texts) == count) break;
       if (!without.contains(row.text)) texts.push_back(std::move(row.text));
     }
+    fill(query, count, without, texts);
     return texts;
   }
 
  private:
+  /// Adds other texts, from a place on that the query decides, where too few share words with it.
+  void fill(const std::string& query, Index count, const std::unordered_set<std::string>& without,
+            std::vector<std::string>& texts) const {
+    const std::size_t first = fnv1a(query) % all_.size();
+    for (std::size_t i = 0; i < all_.size() && std::ssize(texts) < count; ++i) {
+      const std::string& other = *all_[(first + i) % all_.size()];
+      if (without.contains(other) || std::ranges::find(texts, other) != texts.end()) continue;
+      texts.push_back(other);
+    }
+  }
+
   index::PassageStore store_;
   std::unordered_set<std::string> known_;
+  /// In the order of the data.
+  std::vector<const std::string*> all_;
 };
 
 }  // namespace
