@@ -143,6 +143,7 @@ PassageStore::PassageStore(const std::string& file, Access access,
   require(version == kVersion || version == kVersionOfOtherWords,
           "{}: expected a search index of version {}, found one of version {}; make it anew",
           this->file(), kVersion, version);
+  tokens_.find_tables();
   read_words(language, access != Access::read);
 }
 

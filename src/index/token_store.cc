@@ -34,10 +34,10 @@ std::vector<Number> numbers_of(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-TokenStore::TokenStore(const Database& database)
-    : database_(database),
-      has_sparse_(has_table("postings")),
-      has_multi_(has_table("token_codes")) {}
+void TokenStore::find_tables() {
+  has_sparse_ = has_table("postings");
+  has_multi_ = has_table("token_codes");
+}
 
 bool TokenStore::has_table(const char* name) const {
   Statement found = database_.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?");

@@ -34,8 +34,13 @@ struct TokenCodes {
 
 class TokenStore {
  public:
-  /// The database must outlive the store. Makes no tables.
-  explicit TokenStore(const Database& database);
+  /// The database must outlive the store, which has no tables so far.
+  explicit TokenStore(const Database& database) : database_(database) {}
+  TokenStore(const TokenStore&) = delete;
+  TokenStore& operator=(const TokenStore&) = delete;
+
+  /// Takes the tables that are there.
+  void find_tables();
 
   /// Makes the tables that are not there, within a transaction.
   void make(bool sparse, bool multi);

@@ -134,6 +134,9 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                         const PassOptions& options) const {
   kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
   rows.key_mask = batch.mask;
+  // Masked tokens are queries, as in transformers: ColBERT counts those that it adds to questions.
+  const bool is_plain = options.observer == nullptr && context.tape == nullptr;
+  if (!batch.mask.empty() && batch.global_rows.empty() && is_plain) rows.self_attention = false;
   tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;

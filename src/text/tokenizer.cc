@@ -396,7 +396,10 @@ Tokenizer Tokenizer::load(const std::string& folder, std::span<const std::string
     spec.normalization.emplace(spec.normalization.begin(), text::NormalizationKind::lowercase);
   }
   for (const std::string& token : added) {
-    const auto is_known = [&](const text::AddedToken& one) { return one.content == token; };
+    // One that is looked for in normalised text would not be found where that has no capitals.
+    const auto is_known = [&](const text::AddedToken& one) {
+      return one.content == token && !one.normalized;
+    };
     if (std::ranges::any_of(spec.added, is_known)) continue;
     text::add_token(spec, {.content = token, .normalized = false, .special = true}, folder);
   }

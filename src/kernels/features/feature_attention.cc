@@ -494,7 +494,8 @@ Tensor empty_feature_sums(const FeatureAttentionSpec& spec, Index documents) {
 }
 
 void feature_attention(const FeatureAttentionSpec& spec, const FeatureAttentionArguments& in) {
-  assert(spec.rows->self_attention && (!spec.causal || !spec.map.has_floor()));
+  assert(spec.rows->query_count() == spec.rows->key_count());
+  assert(!spec.causal || !spec.map.has_floor());
   assert(in.sums == nullptr || spec.causal);
   run_heads<FeatureForwardWorker>(spec, in);
 }

@@ -232,21 +232,26 @@ namespace {
 /// The vectors of a question of a mode, for an index that was made with these options.
 QuestionVectors question_vectors(const Embedder& embedder, const SearchQuery& query,
                                  const SearchOptions& made) {
-  VectorKinds kinds = tasks::kinds_of(query.mode, *made.vectors);
+  const VectorKinds kinds = tasks::kinds_of(query.mode, *made.vectors);
   EmbedOptions options = vectors_for(*made.similarity, query.prompt, "query");
   options.too_long = query.too_long;
   QuestionVectors vectors;
   if (kinds.dense) {
     vectors.dense = std::move(embedder.embed({&query.question, 1}, options)[0].values);
-    kinds.dense = false;
   }
-  if (kinds == VectorKinds()) return vectors;
   const EmbedInput input = {.text = query.question};
-  KindOptions how = {.kinds = kinds, .role = TextRole::query, .top_k = {}, .text = options};
+  KindOptions how = {.role = TextRole::query, .text = options};
   how.text.normalize.reset();
-  TextVectors found = std::move(embedder.vectors({&input, 1}, how)[0]);
-  vectors.sparse = std::move(found.sparse);
-  vectors.multi = std::move(found.multi);
+  if (kinds.sparse) {
+    how.kinds = {.sparse = true};
+    vectors.sparse = std::move(embedder.vectors({&input, 1}, how)[0].sparse);
+  }
+  if (kinds.multi) {
+    how.kinds = {.multi = true};
+    // Such models read so many tokens of a question, and no more.
+    if (query.too_long == TooLong::refuse) how.text.too_long = TooLong::truncate;
+    vectors.multi = std::move(embedder.vectors({&input, 1}, how)[0].multi);
+  }
   return vectors;
 }
 
