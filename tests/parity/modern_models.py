@@ -220,7 +220,7 @@ class Case(random_models.Case):
                 f"heads {config['num_attention_heads']}",
                 f"n {','.join(str(len(d.ids)) for d in self.documents)}",
                 "list" if self.ragged else "array",
-                config.get("hidden_activation") or config["hidden_act"],
+                config.get("hidden_activation") or config.get("hidden_act", "silu"),
                 self.storage,
                 *ropes,
                 *([f"window {config['local_attention']}"] if "local_attention" in config else []),
@@ -508,7 +508,8 @@ def finish(case, decks):
 
 
 def class_named(name):
-    return getattr(neobert_model.CLASSES, name, None) or getattr(transformers, name)
+    own = alibi_models.CLASSES.get(name) or getattr(neobert_model.CLASSES, name, None)
+    return own or getattr(transformers, name)
 
 
 def redraw(model, deviation, gains_around_one, seed):
@@ -521,10 +522,6 @@ def redraw(model, deviation, gains_around_one, seed):
             if gains_around_one and "norm" in module and name.endswith("weight"):
                 parameter.add_(1.0)
     return model.eval()
-
-
-def class_named(name):
-    return alibi_models.CLASSES.get(name) or getattr(transformers, name)
 
 
 def build(case, folder, seed):

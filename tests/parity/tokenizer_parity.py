@@ -548,16 +548,14 @@ def word_piece_composed(data, scratch):
     return Case("wordpiece NFC", tokenizer, save(tokenizer, scratch / "saved"))
 
 
-def unigram(build, data, scratch):
-    name = "unigram " + build.__name__.replace("_", " ")
+def unigram(build, name, data, scratch):
     folder = scratch / "saved"
     package = unigram_cases.saved(build, data, folder)
     large, sweep = build in unigram_cases.LARGE, build in unigram_cases.SWEPT
     return Case(name, package, folder, large=large, sweep=sweep)
 
 
-def pairs(build, data, scratch):
-    name = "pairs " + build.__name__.replace("_", " ")
+def pairs(build, name, data, scratch):
     folder = scratch / "saved"
     package = pair_cases.saved(build, data, folder)
     large, sweep = build in pair_cases.LARGE, build in pair_cases.SWEPT
@@ -565,8 +563,9 @@ def pairs(build, data, scratch):
 
 
 def built(make, name, build):
-    case = functools.partial(make, build)
-    case.__name__ = f"{name}_{build.__name__}"
+    label = f"{name}_{build.__name__}"
+    case = functools.partial(make, build, label.replace("_", " "))
+    case.__name__ = label
     return case
 
 
