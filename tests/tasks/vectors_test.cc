@@ -269,9 +269,17 @@ TEST_F(BrokenFolder, NamesFileAndKey) {
   expect_error(error_of([&] { Embedder::load(table); }), {"model.safetensors"});
 }
 
+/// Options for the short texts that the folders read.
+SearchOptions with_vectors(std::optional<VectorKinds> kinds = {}) {
+  SearchOptions options;
+  options.passages.passage_tokens = 32;
+  options.vectors = kinds;
+  return options;
+}
+
 /// An index of two documents.
-SearchIndex index_of(const Embedder& embedder, const SearchOptions& options = {}) {
-  SearchIndex index(embedder, options);
+SearchIndex index_of(const Embedder& embedder) {
+  SearchIndex index(embedder, with_vectors());
   index.add(embedder, "a", "She had ONE, and they were all there.");
   index.add(embedder, "b", "it was in the hand");
   return index;
@@ -331,8 +339,7 @@ TEST(TokenIndex, KeepsAllKindsInAFile) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "all.index").string();
   const Embedder embedder = Embedder::load(fixture("vectors_bge"));
-  SearchOptions options;
-  options.vectors = embedder.kinds();
+  const SearchOptions options = with_vectors(embedder.kinds());
   std::vector<SearchHit> before;
   const SearchQuery query = {.question = "in the hand"};
   {
@@ -363,8 +370,7 @@ TEST(TokenIndex, HasDenseVectorsAloneUnlessAskedTo) {
   EXPECT_EQ(index_of(embedder).kinds(), (VectorKinds{.dense = true}));
   EXPECT_EQ(with_mode({}, SearchMode::sparse, embedder).vectors,
             (VectorKinds{.dense = true, .sparse = true}));
-  SearchOptions options;
-  options.vectors = VectorKinds{.sparse = true};
+  SearchOptions options = with_vectors(VectorKinds{.sparse = true});
   options.passages.context = PassageContext::document;
   SearchIndex index(embedder, options);
   expect_error(error_of([&] { index.add(embedder, "a", "it was"); }), {"context", "document"});
