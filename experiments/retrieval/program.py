@@ -162,7 +162,7 @@ def table(of_squad, of_covidqa):
     lines = ["| passages found by | SQuAD R@1 | R@5 | in its article R@1 | R@5 | COVID-QA in its paper R@1 "
              "| R@5 |", "|---|---|---|---|---|---|---|"]  # fmt: skip
     for name, figures in of_squad[0].items():
-        cells = " | ".join(f"{figure:.3f}" for figure in figures + of_covidqa[0][name])
+        cells = " | ".join(f"{figure:.3f}" if figure == figure else "–" for figure in figures + of_covidqa[0][name])
         lines.append(f"| {name} | {cells} |")
     return "\n".join(lines) + f"\n\n{of_squad[1]:,} questions of SQuAD, {of_covidqa[1]:,} of COVID-QA.\n"
 

@@ -46,13 +46,13 @@ PieceRanges cut_into_words(const Characters& characters, const PieceRanges& piec
 }
 
 /// A part of a piece, and whether the pattern matches it.
-struct Match {
+struct PieceMatch {
   std::size_t begin, end;
   bool matches;
 };
 
-std::vector<Match> matches_of(const Characters& characters,
-                              std::pair<std::size_t, std::size_t> piece, const PieceCut& cut) {
+std::vector<PieceMatch> matches_of(const Characters& characters,
+                                   std::pair<std::size_t, std::size_t> piece, const PieceCut& cut) {
   const auto& pattern = cut.pattern;
   const auto stands_at = [&](std::size_t i) {
     if (piece.second - i < pattern.size()) return false;
@@ -60,7 +60,7 @@ std::vector<Match> matches_of(const Characters& characters,
                       characters.begin() + static_cast<std::ptrdiff_t>(i),
                       [](char32_t wanted, const auto& c) { return wanted == c.value; });
   };
-  std::vector<Match> matches;
+  std::vector<PieceMatch> matches;
   auto before = piece.first;
   for (auto i = piece.first; i < piece.second;) {
     if (!stands_at(i)) {
@@ -76,7 +76,7 @@ std::vector<Match> matches_of(const Characters& characters,
 }
 
 /// Appends the pieces that stay of the parts of one, as `tokenizers` merges them.
-void append_pieces(std::vector<Match> matches, SplitBehavior behavior, PieceRanges& pieces) {
+void append_pieces(std::vector<PieceMatch> matches, SplitBehavior behavior, PieceRanges& pieces) {
   using Behavior = SplitBehavior;
   const bool backwards = behavior == Behavior::merged_with_next;
   const bool merges = backwards || behavior == Behavior::merged_with_previous;

@@ -166,6 +166,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Folder{"tiny_modernbert_choice", "multiple-choice", 0},
                     Folder{"tiny_nomic_bert_classifier", "sequence-classification", 3},
                     Folder{"tiny_gte_classifier", "sequence-classification", 3},
+                    Folder{"tiny_eurobert_late", "sequence-classification", 3},
+                    Folder{"tiny_eurobert_mean", "sequence-classification", 3},
+                    Folder{"tiny_neobert_classifier", "sequence-classification", 3},
                     Folder{"tiny_mpnet_classifier", "sequence-classification", 3},
                     Folder{"tiny_deberta_v2_classifier", "sequence-classification", 3}),
     [](const auto& info) { return std::string(info.param.name); });

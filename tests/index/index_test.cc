@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -33,7 +34,7 @@ void put(const PassageStore& store, const std::string& name, const Texts& texts,
     whole += text;
     for (Index i = 0; i < kWidth; ++i) vectors.push_back(first++);
   }
-  store.put(name, whole, passages, vectors);
+  store.put(name, whole, passages, {.dense = vectors});
 }
 
 PassageRow passage(const PassageStore& store, Index id) { return store.passages({&id, 1}).at(0); }
@@ -499,26 +500,46 @@ TEST(WordQuery, EveryQuestionIsAQuery) {
   }
 }
 
+/// A fusion of one kind of vectors with words.
+Fusion fusion_of(const std::vector<float>& cosines, double reach) {
+  const std::span<const float> kind = cosines;
+  return Fusion({&kind, 1}, reach);
+}
+
+float score(const Fusion& fusion, float cosine, float words) { return fusion({&cosine, 1}, words); }
+
+TEST(Fusion, SeveralKindsCountByTheMeanOfTheirDeviations) {
+  const std::vector<float> a = {0.1f, 0.5f, 0.3f, 0.2f}, b = {7, 3, 5, 8};
+  const std::array<std::span<const float>, 2> kinds = {a, b};
+  const Fusion both(kinds, 10), first = fusion_of(a, 10), second = fusion_of(b, 10);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const std::array<float, 2> scores = {a[i], b[i]};
+    const float mean = (score(first, a[i], 0) + score(second, b[i], 0)) / 2;
+    EXPECT_NEAR(both(scores, 0), mean, 1e-4);
+  }
+}
+
 TEST(Fusion, IgnoresScaleAndOrder) {
   const std::vector<float> cosines = {0.1f, 0.5f, 0.3f, 0.2f}, words = {0, 3, 6, 0};
   std::vector<float> other_cosines, other_words;
   for (const float cosine : cosines) other_cosines.push_back(0.8f + cosine / 10);
   for (const float score : words) other_words.push_back(7 * score);
-  const Fusion one(cosines, 10), other(other_cosines, 70);
+  const Fusion one = fusion_of(cosines, 10), other = fusion_of(other_cosines, 70);
   for (std::size_t i = 0; i < cosines.size(); ++i) {
-    EXPECT_NEAR(one(cosines[i], words[i]), other(other_cosines[i], other_words[i]), 1e-4);
+    EXPECT_NEAR(score(one, cosines[i], words[i]), score(other, other_cosines[i], other_words[i]),
+                1e-4);
   }
 }
 
 TEST(Fusion, WithoutOneOfBothTheOtherOrders) {
   const std::vector<float> rising = {0.1f, 0.2f, 0.3f}, alike = {0.4f, 0.4f, 0.4f};
-  const Fusion by_meaning(rising, 0), by_words(alike, 1);
+  const Fusion by_meaning = fusion_of(rising, 0), by_words = fusion_of(alike, 1);
   for (std::size_t i = 1; i < rising.size(); ++i) {
-    EXPECT_GT(by_meaning(rising[i], 0), by_meaning(rising[i - 1], 0));
-    EXPECT_GT(by_words(alike[i], rising[i]), by_words(alike[i - 1], rising[i - 1]));
+    EXPECT_GT(score(by_meaning, rising[i], 0), score(by_meaning, rising[i - 1], 0));
+    EXPECT_GT(score(by_words, alike[i], rising[i]), score(by_words, alike[i - 1], rising[i - 1]));
   }
   const std::vector<float> one = {0.5f};
-  EXPECT_EQ(Fusion(one, 0)(0.5f, 0), 0);
+  EXPECT_EQ(score(fusion_of(one, 0), 0.5f, 0), 0);
 }
 
 }  // namespace

@@ -193,6 +193,60 @@ TEST(EncoderConfig, WindowsAndAnglesOfModernBert) {
   refused(R"("rope_parameters": {"full_attention": {"rope_theta": 0}})", "rope_theta");
 }
 
+TEST(EncoderConfig, GroupedKeysAndWidthsOfHeads) {
+  const EncoderConfig euro = parsed(R"({"model_type": "eurobert", "num_key_value_heads": 3})");
+  EXPECT_EQ(euro.key_heads(), 3);
+  EXPECT_EQ(euro.query_width(), 768);
+  EXPECT_EQ(euro.key_width(), 192);
+  EXPECT_FALSE(euro.tie_word_embeddings);
+  EXPECT_EQ(euro.head.pooling, DocumentPooling::late);
+  EXPECT_EQ(parsed(R"({"model_type": "eurobert"})").key_heads(), 12);
+  EXPECT_EQ(parsed(R"({"model_type": "eurobert", "clf_pooling": "bos"})").head.pooling,
+            DocumentPooling::first);
+  const EncoderConfig neo = parsed(R"({"model_type": "neobert"})");
+  EXPECT_EQ(neo.intermediate_size, 2048);
+  EXPECT_EQ(neo.max_tokens(), 4096);
+  const EncoderConfig qwen = parsed(R"({"model_type": "qwen3", "num_key_value_heads": null})");
+  EXPECT_EQ(qwen.key_heads(), 32);
+  EXPECT_EQ(qwen.head_size(), 128);
+  EXPECT_TRUE(qwen.windows().empty() && qwen.recipe.is_causal && !qwen.has_global_attention());
+  const std::string gemma = R"({"model_type": "gemma3_text", "num_hidden_layers": 6, )";
+  const EncoderConfig both = parsed(gemma + R"("use_bidirectional_attention": true})");
+  EXPECT_EQ(both.windows(), (std::vector<Index>{4096, 4096, 4096, 4096, 4096, 0}));
+  EXPECT_EQ(both.recipe.rotations[1].theta, 10000);
+  EXPECT_TRUE(both.has_global_attention());
+  EXPECT_EQ(parsed(gemma + R"("sliding_window": 8})").windows()[0], 7);
+  const auto refused = [&](const std::string& text, const char* part) {
+    expect_error(error_of([&] { parsed(text); }), {"config.json", part});
+  };
+  refused(R"({"model_type": "eurobert", "num_key_value_heads": 5})", "num_key_value_heads");
+  refused(R"({"model_type": "eurobert", "classifier_pooling": "cls"})", "classifier_pooling");
+  refused(R"({"model_type": "eurobert", "head_dim": 1048576})", "head_dim");
+  refused(R"({"model_type": "neobert", "dim_head": 32})", "dim_head: expected 64");
+  refused(gemma + R"("attn_logit_softcapping": 50})", "attn_logit_softcapping");
+  refused(gemma + R"("layer_types": ["full_attention"]})", "layer_types: expected 6");
+}
+
+TEST(EncoderConfig, KeysInsideRopeParametersAreReadToldOrRefused) {
+  const auto with = [](const std::string& model, const std::string& keys) {
+    return parsed(
+        fmt::format(R"({{"model_type": "{}", "num_hidden_layers": 2, {}}})", model, keys));
+  };
+  const std::string told =
+      with("gte", R"("rope_parameters": {"rope_theta": 5, "thing": 1}, "other": 2)").unused_keys;
+  expect_error(told, {"rope_parameters: ignored", "\"thing\": 1", "\"other\": 2"});
+  EXPECT_NE(with("modernbert", R"("rope_scaling": {"rope_type": "linear", "factor": 2, "b": 1})")
+                .unused_keys.find("\"b\": 1"),
+            std::string::npos);
+  for (const char* model : {"gte", "nomic_bert", "eurobert", "qwen3", "modernbert"}) {
+    expect_error(error_of([&] { with(model, R"("partial_rotary_factor": 0.5)"); }),
+                 {"partial_rotary_factor: expected 1"});
+  }
+  expect_error(
+      error_of([&] { with("eurobert", R"("rope_parameters": {"partial_rotary_factor": 0.5})"); }),
+      {"rope_parameters: partial_rotary_factor: expected 1"});
+}
+
 TEST(EncoderConfig, BiasesByDistance) {
   const EncoderConfig mpnet = parsed(R"({"model_type": "mpnet"})");
   EXPECT_EQ(mpnet.vocab_size, 30527);

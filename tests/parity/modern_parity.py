@@ -3,9 +3,9 @@
     python3 tests/parity/modern_parity.py [--count 96] [--seed 2] [--only INDEX,…] [--families modernbert,mpnet,…]
         [--oracles-only]
 
-The families are ModernBERT, Nomic BERT, GTE, jina-embeddings-v3, MPNet, jina-embeddings-v2 (by alibi_models.py, as
-`transformers` has no class) and DeBERTa-v2, by name also EuroBERT with --oracles-only, with every head that
-`transformers` has for them. Each case draws a configuration and documents,
+The families are ModernBERT, Nomic BERT, GTE, jina-embeddings-v3, MPNet, jina-embeddings-v2 and NeoBERT (by alibi_models.py
+and neobert_model.py, as `transformers` has no class), DeBERTa-v2, EuroBERT, and Qwen3 and Gemma 3 as encoders, with every
+head that `transformers` has for them. Each case draws a configuration and documents,
 saves the folder with `transformers`, and compares hidden states, outputs, the loss and every gradient. `transformers`
 also runs in double precision, because its own rounding in fp32 is not held against us. --oracles-only needs no longformer_cpp: it compares `transformers`
 with itself (two attention routes, documents alone and in a batch) and the rotary frequencies with their formulas.

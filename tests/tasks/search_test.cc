@@ -132,14 +132,18 @@ TEST(SearchIndex, PreparedDocumentsAndQuestionsAreThoseOfOneCall) {
   for (const SearchMode mode : {SearchMode::hybrid, SearchMode::dense, SearchMode::lexical}) {
     const SearchQuery query = {.question = "one of them", .top_k = 20, .mode = mode};
     const auto wanted = whole.query(embedder(), query);
-    const auto found = parts.query(parts.vector_of(embedder(), query), query);
+    const auto found = parts.query(parts.vectors_of(embedder(), query), query);
     ASSERT_EQ(found.size(), wanted.size());
     for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(to_json(found[i]), to_json(wanted[i]));
   }
   EXPECT_TRUE(SearchIndex(embedder())
-                  .query(parts.vector_of(embedder(), {.question = "x"}), {.question = "x"})
+                  .query(parts.vectors_of(embedder(), {.question = "x"}), {.question = "x"})
                   .empty());
-  expect_error(error_of([&] { parts.query(std::vector<float>(3), {.question = "x"}); }),
+  expect_error(error_of([&] {
+                 parts.query(
+                     QuestionVectors{.dense = std::vector<float>(3), .sparse = {}, .multi = {}},
+                     {.question = "x"});
+               }),
                {"expected", "found 3"});
 }
 

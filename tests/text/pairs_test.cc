@@ -2,8 +2,9 @@
 // encodes (tests/fixtures/make_tokenizer_fixtures.py).
 #include <gtest/gtest.h>
 
-#include "text/byte_pair_encoding.h"
-#include "text/expression_splitter.h"
+#include <chrono>
+#include <string>
+
 #include "tokenizer_cases.h"
 
 namespace longformer::pairs_test {
