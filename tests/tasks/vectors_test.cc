@@ -256,7 +256,8 @@ TEST_F(BrokenFolder, APlainMaskedLmMakesSparseVectorsWhereAskedTo) {
     wanted[i % entries] = std::max(wanted[i % entries], std::log1p(std::max(logits[i], 0.0f)));
   }
   const KindOptions options = {.kinds = {.sparse = true}};
-  for (const TokenWeight& one : embedder.vectors({&input, 1}, options)[0].sparse.weights) {
+  const std::vector<TextVectors> found = embedder.vectors({&input, 1}, options);
+  for (const TokenWeight& one : found[0].sparse.weights) {
     mine[static_cast<std::size_t>(one.token)] = one.weight;
   }
   EXPECT_TRUE(near(mine, wanted));
@@ -304,7 +305,8 @@ TEST(TokenIndex, RanksByTheProductsOfSparseVectors) {
   const auto document = embedder.vectors(inputs_of(texts), options);
   options.role = TextRole::query;
   std::map<std::int32_t, float> weights;
-  for (const TokenWeight& one : embedder.vectors(inputs_of(questions), options)[0].sparse.weights) {
+  const auto question = embedder.vectors(inputs_of(questions), options);
+  for (const TokenWeight& one : question[0].sparse.weights) {
     weights[one.token] = one.weight;
   }
   double product = 0;
