@@ -110,7 +110,10 @@ TEST_P(StaticFolder, ATextHasAnyLength) {
   const std::vector<EmbedInput> inputs = {{.text = text}, {.text = "it was"}};
   const std::vector<Embedding> found = embedder.embed(inputs);
   EXPECT_EQ(found[0].tokens, 140000);
-  EXPECT_TRUE(near(found[0].values, found[1].values));
+  // A sum of so many numbers in fp32.
+  for (std::size_t i = 0; i < found[0].values.size(); ++i) {
+    EXPECT_TRUE(std::abs(found[0].values[i] - found[1].values[i]) <= 2e-3f);
+  }
   EmbedOptions short_texts;
   short_texts.max_length = 5;
   expect_error(error_of([&] { embedder.embed(inputs, short_texts); }), {"at most 5 tokens"});
@@ -129,7 +132,7 @@ TEST_P(StaticFolder, IsSearchedAndDescribed) {
   const auto hits = index.query(embedder, {.question = "of the hand", .mode = SearchMode::dense});
   ASSERT_EQ(hits.size(), 2u);
   EXPECT_EQ(hits[0].file, "b");
-  EXPECT_TRUE(std::abs(hits[0].score - 1) <= kTolerance);
+  EXPECT_GT(hits[0].score, hits[1].score);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, StaticFolder,
@@ -205,30 +208,6 @@ TEST(AllHeads, AreOfOnePass) {
   }
 }
 
-TEST(PlainMaskedLm, MakesSparseVectorsWhereAskedTo) {
-  const Embedder embedder = Embedder::load(fixture("tiny_longformer_mlm"));
-  EXPECT_EQ(embedder.kinds(), (VectorKinds{.dense = true}));
-  const std::string text = "it was in the hand";
-  const EmbedInput input = {.text = text};
-  const Model& model = embedder.model();
-  const Encoding tokens = embedder.tokenizer().encode(text);
-  const std::vector<float> logits = model.masked_lm_logits({.ids = tokens.ids,
-                                                            .attention_mask = {},
-                                                            .token_type_ids = {},
-                                                            .position_ids = {},
-                                                            .global_attention_mask = {}});
-  const auto entries = static_cast<std::size_t>(model.info().vocabulary_size);
-  std::vector<float> wanted(entries, 0), mine(entries, 0);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    wanted[i % entries] = std::max(wanted[i % entries], std::log1p(std::max(logits[i], 0.0f)));
-  }
-  const KindOptions options = {.kinds = {.sparse = true}};
-  for (const TokenWeight& one : embedder.vectors({&input, 1}, options)[0].sparse.weights) {
-    mine[static_cast<std::size_t>(one.token)] = one.weight;
-  }
-  EXPECT_TRUE(near(mine, wanted));
-}
-
 TEST(KindsOfFolders, OthersAreRefusedByName) {
   const Embedder dense = Embedder::load(fixture("sentence_dense"));
   const EmbedInput input = {.text = "it was"};
@@ -256,6 +235,34 @@ class BrokenFolder : public testing::Test {
   TemporaryFolder folder_;
 };
 
+/// Without its modules the folder is any masked LM.
+TEST_F(BrokenFolder, APlainMaskedLmMakesSparseVectorsWhereAskedTo) {
+  const std::string folder = copy_of("vectors_splade");
+  fs::remove(fs::path(folder) / "modules.json");
+  const Embedder embedder = Embedder::load(folder);
+  EXPECT_EQ(embedder.kinds(), (VectorKinds{.dense = true}));
+  const std::string text = "it was in the hand";
+  const EmbedInput input = {.text = text};
+  const Model& model = embedder.model();
+  const Encoding tokens = embedder.tokenizer().encode(text);
+  const std::vector<float> logits = model.masked_lm_logits({.ids = tokens.ids,
+                                                            .attention_mask = {},
+                                                            .token_type_ids = {},
+                                                            .position_ids = {},
+                                                            .global_attention_mask = {}});
+  const auto entries = static_cast<std::size_t>(model.info().vocabulary_size);
+  std::vector<float> wanted(entries, 0), mine(entries, 0);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    wanted[i % entries] = std::max(wanted[i % entries], std::log1p(std::max(logits[i], 0.0f)));
+  }
+  const KindOptions options = {.kinds = {.sparse = true}};
+  const std::vector<TextVectors> found = embedder.vectors({&input, 1}, options);
+  for (const TokenWeight& one : found[0].sparse.weights) {
+    mine[static_cast<std::size_t>(one.token)] = one.weight;
+  }
+  EXPECT_TRUE(near(mine, wanted));
+}
+
 TEST_F(BrokenFolder, NamesFileAndKey) {
   const std::string splade = copy_of("vectors_splade");
   change(splade + "/1_SpladePooling/config.json", "pooling_strategy", "min");
@@ -265,13 +272,21 @@ TEST_F(BrokenFolder, NamesFileAndKey) {
   change(colbert + "/artifact.metadata", "query_maxlen", 1000);
   expect_error(error_of([&] { Embedder::load(colbert); }), {"length", "1000"});
   const std::string table = copy_of("vectors_static");
-  fs::remove(fs::path(table) / "0_StaticEmbedding" / "model.safetensors");
+  fs::remove(fs::path(table) / "model.safetensors");
   expect_error(error_of([&] { Embedder::load(table); }), {"model.safetensors"});
 }
 
+/// Options for the short texts that the folders read.
+SearchOptions with_vectors(std::optional<VectorKinds> kinds = {}) {
+  SearchOptions options;
+  options.passages.passage_tokens = 32;
+  options.vectors = kinds;
+  return options;
+}
+
 /// An index of two documents.
-SearchIndex index_of(const Embedder& embedder, const SearchOptions& options = {}) {
-  SearchIndex index(embedder, options);
+SearchIndex index_of(const Embedder& embedder) {
+  SearchIndex index(embedder, with_vectors());
   index.add(embedder, "a", "She had ONE, and they were all there.");
   index.add(embedder, "b", "it was in the hand");
   return index;
@@ -290,7 +305,8 @@ TEST(TokenIndex, RanksByTheProductsOfSparseVectors) {
   const auto document = embedder.vectors(inputs_of(texts), options);
   options.role = TextRole::query;
   std::map<std::int32_t, float> weights;
-  for (const TokenWeight& one : embedder.vectors(inputs_of(questions), options)[0].sparse.weights) {
+  const auto question = embedder.vectors(inputs_of(questions), options);
+  for (const TokenWeight& one : question[0].sparse.weights) {
     weights[one.token] = one.weight;
   }
   double product = 0;
@@ -331,8 +347,7 @@ TEST(TokenIndex, KeepsAllKindsInAFile) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "all.index").string();
   const Embedder embedder = Embedder::load(fixture("vectors_bge"));
-  SearchOptions options;
-  options.vectors = embedder.kinds();
+  const SearchOptions options = with_vectors(embedder.kinds());
   std::vector<SearchHit> before;
   const SearchQuery query = {.question = "in the hand"};
   {
@@ -363,8 +378,7 @@ TEST(TokenIndex, HasDenseVectorsAloneUnlessAskedTo) {
   EXPECT_EQ(index_of(embedder).kinds(), (VectorKinds{.dense = true}));
   EXPECT_EQ(with_mode({}, SearchMode::sparse, embedder).vectors,
             (VectorKinds{.dense = true, .sparse = true}));
-  SearchOptions options;
-  options.vectors = VectorKinds{.sparse = true};
+  SearchOptions options = with_vectors(VectorKinds{.sparse = true});
   options.passages.context = PassageContext::document;
   SearchIndex index(embedder, options);
   expect_error(error_of([&] { index.add(embedder, "a", "it was"); }), {"context", "document"});
