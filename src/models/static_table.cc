@@ -38,9 +38,14 @@ const Family kModel2VecTable = {.model_type = "model2vec",
                                 .names = {.renames = kModel2VecNames},
                                 .encoder = EncoderTraits{.has_token_types = false}};
 
+/// Null where there is no such file, or no JSON in it: whoever needs it says so.
 nlohmann::ordered_json object_in(const std::string& path) {
-  if (!fs::is_regular_file(path)) return nlohmann::ordered_json::object();
-  return formats::read_json(path);
+  if (!fs::is_regular_file(path)) return nullptr;
+  try {
+    return formats::read_json(path);
+  } catch (const Error&) {
+    return nullptr;
+  }
 }
 
 bool is_model2vec(const std::string& folder) {

@@ -170,7 +170,9 @@ TEST(FolderSettings, UsualFoldersSaySoWithoutANote) {
     const auto tokenizer = Tokenizer::load(folder);
     EXPECT_TRUE(tokenizer.notes().empty()) << folder << ": " << tokenizer.notes()[0];
     ++read;
-    const Json config = Json::parse(std::ifstream(entry.path() / "config.json"));
+    // Tables of tokens have none, or one without sizes.
+    const Json config = Json::parse(std::ifstream(entry.path() / "config.json"), nullptr, false);
+    if (!config.contains("vocab_size")) continue;
     EXPECT_LE(tokenizer.vocabulary_size(), config["vocab_size"].get<std::int64_t>()) << folder;
   }
   EXPECT_GT(read, 8);

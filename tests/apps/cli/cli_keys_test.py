@@ -43,8 +43,8 @@ class TestKeysThatNothingReads:
         (CLASSIFIER, "classify", "config.json", "rotary_base", 1e4),
         (CLASSIFIER, "classify", "tokenizer_config.json", "split_special_tokens", True),
         (BERT, "embed", "config.json", "pruned_heads", {"0": [1]}),
-        (DENSE, "embed", "sentence_bert_config.json", "query_expansion", {"length": 4}),
-        (DENSE, "embed", "config_sentence_transformers.json", "activation_fn", "torch.nn.Sigmoid"),
+        (DENSE, "embed", "sentence_bert_config.json", "pad_to_multiple_of", 8),
+        (DENSE, "embed", "config_sentence_transformers.json", "score_function", "torch.nn.Sigmoid"),
         (DENSE, "embed", "1_Pooling/config.json", "pooling_weights", [1, 2])])  # fmt: skip
     def test_are_told_once_and_by_info(self, tmp_path, source, verb, file, key, value):
         model = changed(source, tmp_path / "model", file, **{key: value})

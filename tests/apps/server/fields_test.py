@@ -49,12 +49,15 @@ EVERYWHERE = {
     "batch_tokens": "the server chooses the size of a pass, so that nobody waits long",
     "truncation_direction": "of text-embeddings-inference",
 }
+KINDS = {
+    "sparse": "/embed_sparse", "as_query": "/embed_sparse", "top_k": "the whole vector of /embed_sparse",
+    "multi": "no protocol of today has vectors of tokens behind modules; /embed_all gives those of the model"}  # fmt: skip
 PASSAGES = {"passage_tokens": "/embed_passages", "context": "/embed_passages"}
 
 #: Route: verb, function of Python, and the options that one of them lacks, each with its reason.
 TASKS = {
-    "/embed": ("embed", longformer_cpp.Embedder.encode, PASSAGES),
-    "/embed_passages": ("embed", longformer_cpp.Embedder.encode_passages, {
+    "/embed": ("embed", longformer_cpp.Embedder.encode, PASSAGES | KINDS),
+    "/embed_passages": ("embed", longformer_cpp.Embedder.encode_passages, KINDS | {
         "truncate": "passages are pieces of a document of any length",
         "truncate_dim": "vectors of passages stay whole in requests and in Python",
         "overlapping_passages": "a flag of `search` only, where it was measured",
@@ -82,7 +85,7 @@ TASKS = {
         "prompt_name": "of text-embeddings-inference",
         "passage_tokens": "of an index, which the server makes", "passage_prompt": "of an index, which the server makes",
         "language": "of an index, which the server makes", "similarity": "of an index, which the server makes",
-        "index": "a flag of the server", "list": "GET /documents", "stats": "GET /documents", "remove": "DELETE /documents/ID",
+        "vectors": "of an index, which the server makes", "index": "a flag of the server", "list": "GET /documents", "stats": "GET /documents", "remove": "DELETE /documents/ID",
         "prune": "of folders", "context": "of an index, which the server makes",
         "rerank": "a request of its own, /rerank", "rerank_depth": "a request of its own, /rerank"}),  # fmt: skip
 }
