@@ -66,7 +66,7 @@ class TestGlobalAttention:
                 2, "--global-attention: expected", f'found "{word}"')
 
     def test_needs_a_longformer(self):
-        run("embed", BERT, "--text", "a", "--global-attention", "cls").fails(1, "expected a Longformer")
+        run("embed", BERT, "--text", "a", "--global-attention", "cls").fails(1, "expected a model with windows")
 
     def test_question_needs_a_pair(self, longformer):
         run("embed", longformer, "--text", "a", "--global-attention", "question").fails(1, "question")

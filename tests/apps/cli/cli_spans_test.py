@@ -70,7 +70,7 @@ class TestNer:
         run("ner", BERT, "--text", "a").fails(1, "token-classification", "found none")
         run("ner", TAGGER, "--text", "a", "--aggregation", "word").fails(2, "--aggregation")
         run("ner", TAGGER, "--text", "a", "--stride", 30).fails(2, "--stride", "0 to 29", "30")
-        run("ner", TAGGER, "--text", "a", "--global-attention", "cls").fails(2, "--global-attention", "expected a Longformer")
+        run("ner", TAGGER, "--text", "a", "--global-attention", "cls").fails(2, "--global-attention", "expected a model with windows")
 
 
 class TestQa:
