@@ -18,7 +18,8 @@ std::vector<std::size_t> layer_kinds(const formats::ConfigReader& config, std::s
           "{}: layer_types: expected {} names, one for each layer, found {}", config.name(), layers,
           formats::shown(types));
   for (const auto& type : types) {
-    const auto kind = std::find(kLayerKinds.begin(), kLayerKinds.end(), type);
+    const std::string name = type.is_string() ? type.get<std::string>() : std::string();
+    const auto kind = std::find(kLayerKinds.begin(), kLayerKinds.end(), name);
     require(kind != kLayerKinds.end(), "{}: layer_types: expected {} or {}, found {}",
             config.name(), kLayerKinds[kFullLayer], kLayerKinds[kSlidingLayer],
             formats::shown(type));
