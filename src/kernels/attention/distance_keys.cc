@@ -3,39 +3,9 @@
 #include <utility>
 
 #include "core/memory.h"
+#include "kernels/attention/distance_rows.h"
 
 namespace longformer::kernels {
-namespace {
-
-/// Rows of one head as [row][dims], of the type that the kernels multiply.
-template <typename Number>
-void copy_head(const Tensor& from, Index head, Index dims, Number* to) {
-  const Index rows = from.dimension(1), size = from.dimension(2);
-  for (Index row = 0; row < rows; ++row) {
-    const Index at = (head * rows + row) * size;
-    for (Index c = 0; c < size; ++c) {
-      to[row * dims + c] =
-          Number(from.dtype() == DType::bf16 ? static_cast<float>(from.data<BFloat16>()[at + c])
-                                             : from.data<float>()[at + c]);
-    }
-  }
-}
-
-void pair_rows(const float* from, Index rows, Index width, float* to) {
-  const auto* numbers = reinterpret_cast<const BFloat16*>(from);
-  for (Index row = 0; row < rows; row += 2) {
-    interleave(numbers + row * width, numbers + (row + 1) * width, width, to + row / 2 * width);
-  }
-}
-
-bool are_in_a_row(std::span<const Index> numbers) {
-  for (std::size_t i = 1; i < numbers.size(); ++i) {
-    if (numbers[i] != numbers[i - 1] + 1) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 DistanceKeyTerm::DistanceKeyTerm(const TileKernels& kernels, Index head_size,
                                  const DistanceKeys& distances, Index chunk_rows)
@@ -150,7 +120,7 @@ void DistanceKeyTerm::scores(const RelativeTile& tile, Range keys, float factor,
                   .columns = lanes,
                   .steps = units_});
   }
-  const bool consecutive = are_in_a_row(tile.query_numbers);
+  const bool consecutive = are_consecutive(tile.query_numbers);
   for (Index key = keys.begin; key < keys.end; ++key) {
     float* to = added + key * lanes;
     const float* own = products_ + key * padded_;
@@ -181,7 +151,7 @@ template <typename Number>
 void DistanceKeyTerm::sum_up(const RelativeTile& tile, Range keys, Range rows,
                              const Number* weights) {
   const Index lanes = kernels_.lanes;
-  const bool consecutive = are_in_a_row(tile.query_numbers);
+  const bool consecutive = are_consecutive(tile.query_numbers);
   for (Index key = keys.begin; key < keys.end; ++key, weights += lanes) {
     float* own = sums_ + key * padded_;
     const Index number = tile.key_numbers[key], first = tile.query_numbers.front() - number;

@@ -5,19 +5,9 @@
 #include <utility>
 
 #include "core/memory.h"
+#include "kernels/attention/distance_rows.h"
 
 namespace longformer::kernels {
-namespace {
-
-bool are_consecutive(std::span<const Index> numbers) {
-  for (std::size_t i = 1; i < numbers.size(); ++i) {
-    if (numbers[i] != numbers[i - 1] + 1) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 RelativeTerm::RelativeTerm(const TileKernels& kernels, Index head_size, Index distances,
                            Index most_distances)
     : kernels_(kernels),
@@ -36,28 +26,12 @@ RelativeTerm::RelativeTerm(const TileKernels& kernels, Index head_size, Index di
   pairs_ = pairs ? std::exchange(next, next + row_floats) : rows_;
   skewed_ = std::exchange(next, next + skewed_floats);
   skewed_pairs_ = pairs ? next : skewed_;
-  floats_.resize(static_cast<std::size_t>(head_size));
 }
 
 void RelativeTerm::start_head(const Tensor& keys, Index head) {
-  const bool bf16 = keys.dtype() == DType::bf16;
-  for (Index row = 0; row < distances_; ++row) {
-    const Index from = (head * distances_ + row) * head_size_;
-    if (kernels_.pack == 2) {
-      const BFloat16* key = keys.data<BFloat16>() + from;
-      std::copy_n(key, head_size_, reinterpret_cast<BFloat16*>(rows_) + row * dims_);
-    } else if (bf16) {
-      const BFloat16* key = keys.data<BFloat16>() + from;
-      for (Index c = 0; c < head_size_; ++c) rows_[row * dims_ + c] = static_cast<float>(key[c]);
-    } else {
-      std::copy_n(keys.data<float>() + from, head_size_, rows_ + row * dims_);
-    }
-  }
-  if (kernels_.pack == 1) return;
-  const auto* rows = reinterpret_cast<const BFloat16*>(rows_);
-  for (Index row = 0; row < distances_; row += 2) {
-    interleave(rows + row * dims_, rows + (row + 1) * dims_, dims_, pairs_ + row / 2 * dims_);
-  }
+  if (kernels_.pack == 1) return copy_head(keys, head, dims_, rows_);
+  copy_head(keys, head, dims_, reinterpret_cast<BFloat16*>(rows_));
+  pair_rows(rows_, distances_, dims_, pairs_);
 }
 
 /// Distances that occur between the queries and the keys, from an even one on.
@@ -135,11 +109,7 @@ void RelativeTerm::send_back(const RelativeTile& tile, Range keys, const float* 
   std::fill_n(skewed_, count * lanes / pack, 0.0f);
   if (pack == 2) {
     skew_back<BFloat16>(tile, keys, distances, weights);
-    const auto* rows = reinterpret_cast<const BFloat16*>(skewed_);
-    for (Index row = 0; row < count; row += 2) {
-      interleave(rows + row * lanes, rows + (row + 1) * lanes, lanes,
-                 skewed_pairs_ + row / 2 * lanes);
-    }
+    pair_rows(skewed_, count, lanes, skewed_pairs_);
   } else {
     skew_back<float>(tile, keys, distances, weights);
   }

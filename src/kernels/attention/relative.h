@@ -54,7 +54,6 @@ class RelativeTerm {
   float* pairs_;   ///< [(m + 16) / pack][dims]
   float* skewed_;  ///< [distance][lanes]
   float* skewed_pairs_;
-  std::vector<float> floats_;
 };
 
 }  // namespace longformer::kernels
