@@ -11,7 +11,6 @@ namespace longformer::kernels {
 RelativeTerm::RelativeTerm(const TileKernels& kernels, Index head_size, Index distances,
                            Index most_distances)
     : kernels_(kernels),
-      head_size_(head_size),
       distances_(distances),
       units_(divide_up(head_size, kernels.pack)),
       dims_(padded_dims(kernels, head_size)) {

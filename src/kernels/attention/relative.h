@@ -5,7 +5,6 @@
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "core/tensor.h"
 #include "kernels/attention/fused_tile.h"
@@ -48,7 +47,7 @@ class RelativeTerm {
   void skew_back(const RelativeTile& tile, Range keys, Range distances, const float* weights);
 
   TileKernels kernels_;
-  Index head_size_, distances_, units_, dims_;
+  Index distances_, units_, dims_;
   std::shared_ptr<void> memory_;
   float* rows_;    ///< [m + 16][dims / pack]
   float* pairs_;   ///< [(m + 16) / pack][dims]
