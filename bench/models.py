@@ -2,11 +2,12 @@
 """Times encoders of published sizes with random weights: which model for which document on this machine.
 
     python3 bench/models.py [--models modernbert-base,bge-m3] [-n 512,4096,8192] [--dtype fp32,bf16]
-                            [--peers transformers] [--rounds 1] [--binary build/longformer]
+                            [--peers transformers,openvino,onnxruntime] [--rounds 1] [--binary build/longformer]
 
 The sizes stand in bench/models.json. Lengths that a model does not read are left out. Each figure comes from a process
-of its own; with --peers, `transformers` (sdpa) takes turns with this program. Prints Markdown, and one JSON object
-per measurement to --output.
+of its own; with --peers, `transformers` (sdpa), OpenVINO and ONNX Runtime (fp32; packages onnxruntime, onnx and onnxscript)
+take turns with this program, each with its own export of the `transformers` model for documents of n tokens. Prints
+Markdown, and one JSON object per measurement to --output.
 """
 
 import argparse
@@ -49,37 +50,132 @@ def measure_ours(config, n, dtype, options):
     return json.loads(printed.splitlines()[-1])
 
 
-def measure_transformers(config, n, dtype, options):
-    command = [sys.executable, __file__, "--child", json.dumps(config), "-n", str(n), "--dtype", dtype]
-    command += ["--threads", str(options.threads), "--repeats", str(options.repeats)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"transformers at n {n} {dtype} failed: {done.stderr.strip().splitlines()[-1:]}")
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def child(options):
+def torch_model(config, dtype="fp32"):
     import torch
     import transformers
 
     transformers.logging.set_verbosity_error()
-    torch.set_num_threads(options.threads)
-    config = json.loads(options.child)
+    config = dict(config)
     made = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[options.dtype[0]]
-    model = transformers.AutoModel.from_config(made, attn_implementation="sdpa").to(dtype).eval()
-    ids = torch.randint(5, 30000, (1, options.n[0]))
-    with torch.inference_mode():
-        seconds = peers.timed(lambda: model(input_ids=ids), options.repeats)
+    return transformers.AutoModel.from_config(made, attn_implementation="sdpa").to(getattr(torch, DTYPES[dtype])).eval()
+
+
+def torch_ids(n):
+    import torch
+
+    return torch.randint(5, 30000, (1, n))
+
+
+def transformers_run(config, n, dtype, options):
+    import torch
+
+    torch.set_num_threads(options.threads)
+    model, ids = torch_model(config, dtype), torch_ids(n)
+    torch.set_grad_enabled(False)
+    return lambda: model(input_ids=ids)
+
+
+def hidden_states(config):
+    """The module that exporters read: ids in, hidden states out, no mask of n² numbers for what is not padded."""
+    import torch
+
+    class Encoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = torch_model(config)
+
+        def forward(self, ids):
+            return self.model(input_ids=ids, return_dict=False)[0]
+
+    return Encoder().eval()
+
+
+def openvino_export(config, n, file):
+    import openvino
+    import torch
+
+    with torch.no_grad():
+        converted = openvino.convert_model(hidden_states(config), example_input=torch_ids(n), input=[1, n])
+    openvino.save_model(converted, file, compress_to_fp16=False)
+
+
+def openvino_run(config, n, dtype, options):
+    import openvino
+
+    settings = {"INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[dtype], "NUM_STREAMS": 1}
+    settings |= {"INFERENCE_NUM_THREADS": options.threads, "PERFORMANCE_HINT": "LATENCY"}
+    core = openvino.Core()
+    request = core.compile_model(core.read_model(options.exported), "CPU", settings).create_infer_request()
+    ids = torch_ids(n).numpy()
+    return lambda: request.infer([ids])
+
+
+def onnxruntime_export(config, n, file):
+    import torch
+
+    torch.onnx.export(hidden_states(config), (torch_ids(n),), file, dynamo=True, external_data=True)
+
+
+def onnxruntime_run(config, n, dtype, options):
+    import onnxruntime
+
+    if dtype != "fp32":
+        return None
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = options.threads
+    session = onnxruntime.InferenceSession(options.exported, settings, providers=["CPUExecutionProvider"])
+    inputs = {session.get_inputs()[0].name: torch_ids(n).numpy()}
+    return lambda: session.run(None, inputs)
+
+
+DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
+#: What runs a model, and what writes the file that it reads.
+PEERS = {
+    "transformers": (transformers_run, None),
+    "openvino": (openvino_run, openvino_export),
+    "onnxruntime": (onnxruntime_run, onnxruntime_export),
+}
+
+
+def measure_peer(peer, config, n, dtype, options):
+    """Seconds and memory of another package in a process of its own; None if it cannot run the model."""
+    command = [sys.executable, __file__, "--child", json.dumps(config), "--peers", peer, "-n", str(n), "--dtype", dtype]
+    command += ["--threads", str(options.threads), "--repeats", str(options.repeats)]
+    with tempfile.TemporaryDirectory(dir=options.cache) as folder:
+        exported = pathlib.Path(folder, {"openvino": "model.xml"}.get(peer, "model.onnx"))
+        steps = [["--export"], []] if PEERS[peer][1] else [[]]
+        for step in steps:
+            done = subprocess.run([*command, "--exported", str(exported), *step], capture_output=True, text=True)
+            if done.returncode != 0:
+                said = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
+                print(f"{peer} at n {n} {dtype}{' '.join(['', *step])}: {said}", file=sys.stderr, flush=True)
+                return None
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def child(options):
+    config, n, dtype = json.loads(options.child), options.n[0], options.dtype[0]
+    run, export = PEERS[options.peers[0]]
+    if options.export:
+        return export(config, n, options.exported)
+    once = run(config, n, dtype, options)
+    if once is None:
+        print("null")
+        return 0
+    seconds = peers.timed(once, options.repeats)
     print(json.dumps({"seconds": seconds, "peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+    return 0
 
 
-def row_of(name, n, dtype, ours, theirs):
+def row_of(name, n, dtype, ours, others):
     seconds = statistics.median(r["seconds"] for r in ours)
     cells = [name, f"{n:,}", dtype, f"{seconds:.3g} s", f"{n / seconds:,.0f}"]
     cells += [f"{max(r['peak_rss_bytes'] for r in ours) / 1e9:.2f} GB"]
     cells += [f"{statistics.median(r['fraction_of_bound'] for r in ours):.2f}"]
-    if theirs:
+    for theirs in others:
+        if None in theirs:
+            cells += ["–", "–"]
+            continue
         other = statistics.median(r["seconds"] for r in theirs)
         cells += [f"{other:.3g} s ({other / seconds:.2f} ×)", f"{max(r['peak_rss_bytes'] for r in theirs) / 1e9:.2f} GB"]
     return f"| {' | '.join(cells)} |"
@@ -90,35 +186,40 @@ def main():
     parser.add_argument("--models", type=lambda s: s.split(","), default=list(SIZES), help=", ".join(SIZES))
     parser.add_argument("-n", type=lambda s: [int(x) for x in s.split(",")], default=[512, 4096, 8192], help="lengths: 512,4096")
     parser.add_argument("--dtype", type=lambda s: s.split(","), default=["fp32", "bf16"])
-    parser.add_argument("--peers", choices=["transformers"])
+    parser.add_argument("--peers", type=lambda s: s.split(","), default=[], help=", ".join(PEERS))
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=1, help="timed runs in each process, behind a warm-up")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--binary", default="build/longformer")
     parser.add_argument("--output", type=pathlib.Path, help="file for one JSON object per measurement")
+    parser.add_argument("--cache", help="folder for exported models, up to 2.3 GB (that of the system)")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--exported", help=argparse.SUPPRESS)
+    parser.add_argument("--export", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         return child(options)
-    unknown = sorted(set(options.models) - set(SIZES))
-    if unknown:
-        parser.error(f"--models: expected some of {', '.join(SIZES)}, found {', '.join(unknown)}")
-    measures = {"ours": measure_ours} | ({"transformers": measure_transformers} if options.peers else {})
-    head = "| model | tokens | dtype | time | tokens/s | peak | bound |" + (" transformers | peak |" if options.peers else "")
+    for option, known in (("models", SIZES), ("peers", PEERS), ("dtype", DTYPES)):
+        unknown = sorted(set(getattr(options, option)) - set(known))
+        if unknown:
+            parser.error(f"--{option}: expected some of {', '.join(known)}, found {', '.join(unknown)}")
+    head = "| model | tokens | dtype | time | tokens/s | peak | bound |" + "".join(f" {p} | peak |" for p in options.peers)
     print(f"{cpu()}, {options.threads} threads\n\n{head}\n|{'---|' * (head.count('|') - 1)}", flush=True)
     for name in options.models:
         for n in [n for n in options.n if n <= longest(SIZES[name])]:
             for dtype in options.dtype:
-                found = {peer: [] for peer in measures}
+                found = {peer: [] for peer in ("ours", *options.peers)}
                 for _ in range(options.rounds):
-                    for peer, measure in measures.items():
-                        found[peer].append(measure(SIZES[name], n, dtype, options))
-                        if options.output:
-                            row = {"peer": peer, "model": name, "n": n, "dtype": dtype} | found[peer][-1]
+                    for peer, rows in found.items():
+                        model = (SIZES[name], n, dtype, options)
+                        rows.append(measure_ours(*model) if peer == "ours" else measure_peer(peer, *model))
+                        if options.output and rows[-1]:
+                            row = {"peer": peer, "model": name, "n": n, "dtype": dtype} | rows[-1]
                             with options.output.open("a") as file:
                                 file.write(json.dumps(row) + "\n")
-                print(row_of(name, n, dtype, found["ours"], found.get("transformers")), flush=True)
+                ours = found.pop("ours")
+                print(row_of(name, n, dtype, ours, found.values()), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Times a masked-LM training step of Longformer-base in this project and in `transformers`, in turns.
+"""Times a masked-LM training step of an encoder in this project and in `transformers`, in turns.
 
     python3 bench/train_peers.py [-n 4096] [--rounds 1] [--binary build/longformer] [--config FILE]
 
-Random weights, window 512 (or those of a config.json), fp32, one document, 15 % of the tokens to be guessed, dropout 0.1, AdamW. Each
+Longformer-base with window 512, or the model of a config.json (`{"model_type": "modernbert"}`), random weights, fp32, one document,
+15 % of the tokens to be guessed, the dropout of the family, AdamW. Each
 figure comes from a process of its own (one step to warm up, one that counts) that is started fresh in every
 round. Prints medians, peak memory and the ratio as Markdown. transformers needs 15 GB at n = 4,096.
 """
@@ -28,9 +29,10 @@ def measure_transformers(config, n):
     transformers.logging.set_verbosity_error()
     torch.manual_seed(0)
     keys = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
-    model = transformers.LongformerForMaskedLM(transformers.LongformerConfig(**keys)).train()
+    made = transformers.AutoConfig.for_model(config["model_type"], **keys)
+    model = transformers.AutoModelForMaskedLM.from_config(made).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
-    ids = torch.randint(5, config["vocab_size"], (1, n))
+    ids = torch.randint(5, made.vocab_size, (1, n))
     labels = torch.where(torch.rand(1, n) < 0.15, ids, -100)
 
     def step():
@@ -57,7 +59,7 @@ def main():
     parser.add_argument("-n", type=int, default=4096)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--binary", default="build/longformer")
-    parser.add_argument("--config", help="config.json of another Longformer")
+    parser.add_argument("--config", help="config.json of another encoder")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     shape = peers.config_for(options.n)

@@ -40,6 +40,7 @@ COMPARISONS = {
     "attention_parity.py": Comparison(models=48),
     "candidate_parity.py": Comparison((PROGRAM,)),
     "convert_parity.py": Comparison((PROGRAM,)),
+    "cost_parity.py": Comparison((PROGRAM,)),
     "decoder_embedding_parity.py": Comparison((PROGRAM,)),
     "embedding_training_parity.py": Comparison((MINILM, PROGRAM)),
     "events_parity.py": Comparison((str(BUILD / "tests" / "toy_trainer"),)),

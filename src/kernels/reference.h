@@ -27,10 +27,6 @@ struct PositionTerms {
   /// Any floating dtype.
   const Tensor* distance_bias = nullptr;
   const DistanceKeys* distance_keys = nullptr;
-
-  PositionTerms(const RelativePositions* given = nullptr) : relative(given) {}
-  PositionTerms(const Tensor* biases) : distance_bias(biases) {}
-  PositionTerms(const DistanceKeys* distances) : distance_keys(distances) {}
 };
 
 /// Inputs [H, n, d] of any floating dtype; all arithmetic is in Real (float or double).

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <utility>
 
 #include "core/error.h"
 #include "models/attention/attention.h"
@@ -166,7 +165,7 @@ Family mpnet(EncoderTraits roberta) {
   return {.model_type = "mpnet",
           .class_prefix = "MPNet",
           .names = {.prefixes = kMpnet, .renames = kMpnetNames},
-          .encoder = std::move(roberta)};
+          .encoder = roberta};
 }
 
 Family jina_v2(EncoderTraits bert, bool is_gated) {
@@ -176,7 +175,7 @@ Family jina_v2(EncoderTraits bert, bool is_gated) {
                    .told_by = kJinaV2Told,
                    .class_prefix = "JinaBert",
                    .names = {.prefixes = kJinaV2},
-                   .encoder = std::move(bert)};
+                   .encoder = bert};
   if (!is_gated) return family;
   family.told_by = kGatedJinaV2Told;
   family.names.renames = kJinaV2Names;
@@ -206,7 +205,7 @@ Family deberta_v2(bool is_legacy) {
   Family family = {.model_type = "deberta-v2",
                    .class_prefix = "DebertaV2",
                    .names = {.prefixes = kDeberta, .renames = kDebertaNames},
-                   .encoder = std::move(traits)};
+                   .encoder = traits};
   if (!is_legacy) family.told_by = kDebertaTold;
   return family;
 }

@@ -33,7 +33,7 @@ ReadBytes reader_of(const std::string& path) {
 }
 
 /// Name of an input in notes.
-std::string shown_name(std::string path) { return path == "-" ? "standard input" : path; }
+std::string shown_name(const std::string& path) { return path == "-" ? "standard input" : path; }
 
 }  // namespace
 

@@ -112,8 +112,8 @@ TEST(TransformerXl, EqualsTheOriginal) {
       0.682109,  -0.303929, -1.075079, -1.285691, -0.835647, 0.082077, 1.063782, 1.672378};
   const TransformerXl block;
   const RelativePositions relative = {block.content_bias, block.position_bias, block.relative_keys};
-  const auto truth =
-      reference_attention<double>(block.spec, block.query, block.key, block.value, &relative);
+  const auto truth = reference_attention<double>(block.spec, block.query, block.key, block.value,
+                                                 {.relative = &relative});
   EXPECT_TRUE(max_difference(block.output(truth.out), expected) <= 2e-6);
   Tensor out({TransformerXl::kQueries, TransformerXl::kWidth}, DType::f32);
   attention(AttentionBackend::fused, block.spec,

@@ -31,7 +31,8 @@ struct Biased {
     biases = random_tensor({heads, 2 * reach + 1}, seed + 3);
     out_gradient =
         random_tensor({spec.rows->query_count(), heads * spec.head_size}, seed + 4, dtype);
-    truth = reference_attention<double>(spec, in.query, in.key, in.value, &biases);
+    truth =
+        reference_attention<double>(spec, in.query, in.key, in.value, {.distance_bias = &biases});
   }
 };
 
@@ -79,8 +80,8 @@ void expect_forward(const std::string& what, const Biased& x) {
 
 void expect_backward(const std::string& what, const Biased& x) {
   const bool fp32 = x.in.query.dtype() == DType::f32;
-  const auto truth = reference_attention_backward<double>(x.spec, x.in.query, x.in.key, x.in.value,
-                                                          x.out_gradient, &x.biases);
+  const auto truth = reference_attention_backward<double>(
+      x.spec, x.in.query, x.in.key, x.in.value, x.out_gradient, {.distance_bias = &x.biases});
   const Tensor out = Tensor::from(std::vector<float>(x.truth.out.begin(), x.truth.out.end()),
                                   x.out_gradient.shape())
                          .to(x.in.query.dtype());
@@ -190,7 +191,8 @@ TEST(DistanceBias, SteepSlopes) {
           -static_cast<float>(std::abs(i - 899)) * (head == 0 ? 0.5f : 0.01f);
     }
   }
-  x.truth = reference_attention<double>(x.spec, x.in.query, x.in.key, x.in.value, &x.biases);
+  x.truth = reference_attention<double>(x.spec, x.in.query, x.in.key, x.in.value,
+                                        {.distance_bias = &x.biases});
   expect_forward("slopes", x);
   expect_backward("slopes", x);
 }
@@ -199,8 +201,8 @@ TEST(DistanceBias, GradientsOfTheReferenceAreCentralDifferences) {
   const AttentionSpec spec = ragged({3, 6}, 2, 3, symmetric(4));
   const Biased x(spec, 3, 9);
   const std::vector<float> weights = x.out_gradient.to_floats();
-  const auto found = reference_attention_backward<double>(x.spec, x.in.query, x.in.key, x.in.value,
-                                                          x.out_gradient, &x.biases);
+  const auto found = reference_attention_backward<double>(
+      x.spec, x.in.query, x.in.key, x.in.value, x.out_gradient, {.distance_bias = &x.biases});
   constexpr double kStep = 1e-5;
   const std::vector<float> values = x.biases.to_floats();
   Tensor biases(x.biases.shape(), DType::f64);
@@ -208,8 +210,9 @@ TEST(DistanceBias, GradientsOfTheReferenceAreCentralDifferences) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto sum_at = [&](double value) {
       biases.data<double>()[i] = value;
-      const auto out =
-          reference_attention<double>(x.spec, x.in.query, x.in.key, x.in.value, &biases).out;
+      const auto out = reference_attention<double>(x.spec, x.in.query, x.in.key, x.in.value,
+                                                   {.distance_bias = &biases})
+                           .out;
       return std::inner_product(out.begin(), out.end(), weights.begin(), 0.0);
     };
     const double middle = values[i];

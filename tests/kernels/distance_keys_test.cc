@@ -61,7 +61,8 @@ struct Disentangled {
     distances = {.keys = form.keys ? &keys : nullptr,
                  .queries = form.queries ? &queries : nullptr,
                  .rows = rows};
-    truth = reference_attention<double>(spec, in.query, in.key, in.value, &distances);
+    truth = reference_attention<double>(spec, in.query, in.key, in.value,
+                                        {.distance_keys = &distances});
   }
   Disentangled(const Disentangled&) = delete;
   Disentangled& operator=(const Disentangled&) = delete;
@@ -96,8 +97,8 @@ void expect_forward(const std::string& what, const Disentangled& x) {
 
 void expect_backward(const std::string& what, const Disentangled& x) {
   const bool fp32 = x.in.query.dtype() == DType::f32;
-  const auto truth = reference_attention_backward<double>(x.spec, x.in.query, x.in.key, x.in.value,
-                                                          x.out_gradient, &x.distances);
+  const auto truth = reference_attention_backward<double>(
+      x.spec, x.in.query, x.in.key, x.in.value, x.out_gradient, {.distance_keys = &x.distances});
   const Tensor out = Tensor::from(std::vector<float>(x.truth.out.begin(), x.truth.out.end()),
                                   x.out_gradient.shape())
                          .to(x.in.query.dtype());
@@ -186,8 +187,8 @@ TEST(DistanceKeys, LongDocuments) {
 TEST(DistanceKeys, GradientsOfTheReferenceAreCentralDifferences) {
   const Disentangled x(ragged({3, 6}, 2, 3, symmetric(4)), {.reach = 4, .exact = 2}, 9);
   const std::vector<float> weights = x.out_gradient.to_floats();
-  const auto found = reference_attention_backward<double>(x.spec, x.in.query, x.in.key, x.in.value,
-                                                          x.out_gradient, &x.distances);
+  const auto found = reference_attention_backward<double>(
+      x.spec, x.in.query, x.in.key, x.in.value, x.out_gradient, {.distance_keys = &x.distances});
   constexpr double kStep = 1e-5;
   const auto expect_slopes = [&](const Tensor& given, const std::vector<double>& slopes,
                                  const Tensor* DistanceKeys::*part) {
@@ -199,8 +200,9 @@ TEST(DistanceKeys, GradientsOfTheReferenceAreCentralDifferences) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto sum_at = [&](double value) {
         wide.data<double>()[i] = value;
-        const auto out =
-            reference_attention<double>(x.spec, x.in.query, x.in.key, x.in.value, &distances).out;
+        const auto out = reference_attention<double>(x.spec, x.in.query, x.in.key, x.in.value,
+                                                     {.distance_keys = &distances})
+                             .out;
         return std::inner_product(out.begin(), out.end(), weights.begin(), 0.0);
       };
       const double middle = values[i];
@@ -230,8 +232,9 @@ TEST(DistanceKeys, Probabilities) {
         const Index row = which.head * 51 + document.key_begin + j;
         value.data<float>()[row * 32 + j] = 1;
       }
-      const auto truth =
-          reference_attention<double>(x.spec, x.in.query, x.in.key, value, &x.distances).out;
+      const auto truth = reference_attention<double>(x.spec, x.in.query, x.in.key, value,
+                                                     {.distance_keys = &x.distances})
+                             .out;
       for (Index i = 0; i < layout.rows; ++i) {
         for (Index j = 0; j < document.key_count; ++j) {
           const Index offset = j - i;

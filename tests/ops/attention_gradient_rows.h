@@ -41,7 +41,8 @@ inline Row attention_row(bool positions) {
     for (std::size_t i = 0; i < in.size(); ++i) x.push_back(doubles_tensor(in[i], shapes[i]));
     if (!positions) return kernels::reference_attention<double>(spec, x[0], x[1], x[2]).out;
     const kernels::RelativePositions relative = {x[4], x[5], x[3]};
-    return kernels::reference_attention<double>(spec, x[0], x[1], x[2], &relative).out;
+    return kernels::reference_attention<double>(spec, x[0], x[1], x[2], {.relative = &relative})
+        .out;
   };
   return row;
 }

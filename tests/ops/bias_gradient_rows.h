@@ -35,7 +35,8 @@ inline Row attention_with_biases_row() {
   row.truth = [spec, shapes = row.shapes](const Inputs& in) {
     std::vector<Tensor> x;
     for (std::size_t i = 0; i < in.size(); ++i) x.push_back(doubles_tensor(in[i], shapes[i]));
-    return kernels::reference_attention<double>(spec, x[0], x[1], x[2], &x[3]).out;
+    return kernels::reference_attention<double>(spec, x[0], x[1], x[2], {.distance_bias = &x[3]})
+        .out;
   };
   return row;
 }
@@ -91,7 +92,8 @@ inline Row attention_with_distance_keys_row() {
     std::vector<Tensor> x;
     for (std::size_t i = 0; i < in.size(); ++i) x.push_back(doubles_tensor(in[i], shapes[i]));
     const kernels::DistanceKeys given = {.keys = &x[3], .queries = &x[4], .rows = *places};
-    return kernels::reference_attention<double>(spec, x[0], x[1], x[2], &given).out;
+    return kernels::reference_attention<double>(spec, x[0], x[1], x[2], {.distance_keys = &given})
+        .out;
   };
   return row;
 }

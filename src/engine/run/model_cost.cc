@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/attention/spec.h"
+#include "models/registry.h"
 
 namespace longformer {
 
@@ -36,6 +37,19 @@ double linformer_flops(const models::EncoderConfig& config,
   return projections + keys_and_values + 4 * rows * k * width;
 }
 
+/// Terms of distances (docs/spec/modern-encoders.md#disentangled): their table is projected, and
+/// each token meets the rows of the distances that it sees.
+double distance_flops(const models::EncoderConfig& config, std::int64_t n) {
+  const auto& distances = config.recipe.distance_keys;
+  if (!distances || !distances->has_table) return 0;
+  const double terms = int{distances->has_keys} + int{distances->has_queries};
+  const Index rows = 2 * distances->buckets.span();
+  const auto width = static_cast<double>(config.hidden_size);
+  return terms * 2 * width *
+         (static_cast<double>(rows) * width +
+          static_cast<double>(n) * static_cast<double>(std::min<Index>(n, rows)));
+}
+
 }  // namespace
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
@@ -62,7 +76,8 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
                                  .causal = config.recipe.is_causal,
                                  .global_queries = kernels::GlobalQueries::see_everything},
                                 shared_rows};
-    flops += linears + 4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
+    flops += linears + distance_flops(config, n) +
+             4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
   }
   return flops;
 }

@@ -284,7 +284,7 @@ void read_model_options(const std::string& path, SentenceModules& modules) {
   if (modules.multi) {
     for (const auto& [role, prefix] : modules.multi->prefixes) {
       std::string& prompt = modules.prompts[role];
-      if (!prompt.starts_with(prefix)) prompt = prefix + prompt;
+      if (!prompt.starts_with(prefix)) prompt.insert(0, prefix);
     }
   }
   if (modules.sparse && config.has("max_active_dims")) {

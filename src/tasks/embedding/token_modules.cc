@@ -230,7 +230,8 @@ Routes read_routes(const std::string& folder) {
       const bool leads_out = name == ".." || name.find_first_of("/\\") != std::string::npos;
       require(!leads_out, "{}: structure: expected names of folders beside it, found {}", file,
               quote(name));
-      route.emplace_back(name.empty() ? folder : folder + "/" + name, types.string(name, ""));
+      const fs::path module = name.empty() ? fs::path(folder) : fs::path(folder) / name;
+      route.emplace_back(module.string(), types.string(name, ""));
     }
   }
   return routes;
