@@ -137,20 +137,28 @@ PEERS = {
 }
 
 
-def measure_peer(peer, config, n, dtype, options):
-    """Seconds and memory of another package in a process of its own; None if it cannot run the model."""
+def run_peer(peer, config, n, dtype, options, more):
+    """What a process of its own prints; None if it fails."""
     command = [sys.executable, __file__, "--child", json.dumps(config), "--peers", peer, "-n", str(n), "--dtype", dtype]
-    command += ["--threads", str(options.threads), "--repeats", str(options.repeats)]
-    with tempfile.TemporaryDirectory(dir=options.cache) as folder:
-        exported = pathlib.Path(folder, {"openvino": "model.xml"}.get(peer, "model.onnx"))
-        steps = [["--export"], []] if PEERS[peer][1] else [[]]
-        for step in steps:
-            done = subprocess.run([*command, "--exported", str(exported), *step], capture_output=True, text=True)
-            if done.returncode != 0:
-                said = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
-                print(f"{peer} at n {n} {dtype}{' '.join(['', *step])}: {said}", file=sys.stderr, flush=True)
-                return None
-    return json.loads(done.stdout.splitlines()[-1])
+    command += ["--threads", str(options.threads), "--repeats", str(options.repeats), *more]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or [f"ended by signal {-done.returncode}"])[-1]
+        print(f"{peer} at n {n} {dtype} {' '.join(more[2:])}: {said}", file=sys.stderr, flush=True)
+        return None
+    return done.stdout
+
+
+def measure_peer(peer, config, n, dtype, options, folder):
+    """Seconds and memory of another package; None if it cannot run the model. What it reads stays in the folder."""
+    exported = pathlib.Path(folder, peer, {"openvino": "model.xml"}.get(peer, "model.onnx"))
+    if PEERS[peer][1] and not exported.parent.exists():
+        exported.parent.mkdir()
+        run_peer(peer, config, n, "fp32", options, ["--exported", str(exported), "--export"])
+    if PEERS[peer][1] and not exported.exists():
+        return None
+    printed = run_peer(peer, config, n, dtype, options, ["--exported", str(exported)])
+    return printed and json.loads(printed.splitlines()[-1])
 
 
 def child(options):
@@ -207,18 +215,19 @@ def main():
     print(f"{cpu()}, {options.threads} threads\n\n{head}\n|{'---|' * (head.count('|') - 1)}", flush=True)
     for name in options.models:
         for n in [n for n in options.n if n <= longest(SIZES[name])]:
-            for dtype in options.dtype:
-                found = {peer: [] for peer in ("ours", *options.peers)}
-                for _ in range(options.rounds):
-                    for peer, rows in found.items():
-                        model = (SIZES[name], n, dtype, options)
-                        rows.append(measure_ours(*model) if peer == "ours" else measure_peer(peer, *model))
-                        if options.output and rows[-1]:
-                            row = {"peer": peer, "model": name, "n": n, "dtype": dtype} | rows[-1]
-                            with options.output.open("a") as file:
-                                file.write(json.dumps(row) + "\n")
-                ours = found.pop("ours")
-                print(row_of(name, n, dtype, ours, found.values()), flush=True)
+            with tempfile.TemporaryDirectory(dir=options.cache) as folder:
+                for dtype in options.dtype:
+                    found = {peer: [] for peer in ("ours", *options.peers)}
+                    for _ in range(options.rounds):
+                        for peer, rows in found.items():
+                            model = (SIZES[name], n, dtype, options)
+                            rows.append(measure_ours(*model) if peer == "ours" else measure_peer(peer, *model, folder))
+                            if options.output and rows[-1]:
+                                row = {"peer": peer, "model": name, "n": n, "dtype": dtype} | rows[-1]
+                                with options.output.open("a") as file:
+                                    file.write(json.dumps(row) + "\n")
+                    ours = found.pop("ours")
+                    print(row_of(name, n, dtype, ours, found.values()), flush=True)
 
 
 if __name__ == "__main__":

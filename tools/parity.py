@@ -38,6 +38,7 @@ class Comparison:
 COMPARISONS = {
     "adapter_parity.py": Comparison((PROGRAM,)),
     "attention_parity.py": Comparison(models=48),
+    "block_parity.py": Comparison((PROGRAM,), models=48),
     "candidate_parity.py": Comparison((PROGRAM,)),
     "convert_parity.py": Comparison((PROGRAM,)),
     "cost_parity.py": Comparison((PROGRAM,)),

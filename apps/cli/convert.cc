@@ -213,9 +213,10 @@ void add_convert(CLI::App& program, Action& action) {
       ->required()
       ->type_name("");
   verb.add_option("TARGET", flags->target, "folder to write")->required()->type_name("");
-  add_choice(verb, "--to", flags->to,
-             {"longformer", "linformer", "performer", "longformer-lm", "safetensors", "bin"},
-             "what to make (longformer); safetensors and bin are --format");
+  add_choice(
+      verb, "--to", flags->to,
+      {"longformer", "linformer", "performer", "big_bird", "longformer-lm", "safetensors", "bin"},
+      "what to make (longformer); safetensors and bin are --format");
   add_fields(verb, fields(flags->options));
   verb.get_option("--window")->check(CLI::Validator(even, ""));
   verb.add_option("--report", flags->report,

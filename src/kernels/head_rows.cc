@@ -1,5 +1,6 @@
 #include "kernels/head_rows.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -78,6 +79,34 @@ void put_sections(const Tensor& chosen, std::span<const Index> sections, Tensor&
   for (Index head = 0; head < x.dimension(0); ++head) {
     const Index first = sections[static_cast<std::size_t>(head)] * length;
     std::memcpy(row_of(x, head, first), row_of(chosen, head, 0), bytes);
+  }
+}
+
+void take_head_rows(const Tensor& x, std::span<const Index> rows, Index head, Tensor& chosen) {
+  const Index m = chosen.dimension(1);
+  const std::size_t bytes = static_cast<std::size_t>(x.dimension(2)) * element_size(x.dtype());
+  for (Index i = 0; i < m; ++i) {
+    const Index row = rows[static_cast<std::size_t>(head * m + i)];
+    std::memcpy(row_of(chosen, head, i), row_of(x, head, row), bytes);
+  }
+}
+
+void sum_taken_head_rows(const Tensor& chosen, std::span<const Index> rows, Index head, Tensor& x) {
+  const Index m = chosen.dimension(1), n = x.dimension(1), d = x.dimension(2);
+  std::vector<float> sums(static_cast<std::size_t>(n * d), 0.0f);
+  const auto add = [&](const auto* from) {
+    for (Index i = 0; i < m; ++i) {
+      float* to = sums.data() + rows[static_cast<std::size_t>(head * m + i)] * d;
+      for (Index c = 0; c < d; ++c) to[c] += static_cast<float>(from[i * d + c]);
+    }
+  };
+  if (x.dtype() == DType::bf16) {
+    add(chosen.data<BFloat16>() + head * m * d);
+    std::transform(sums.begin(), sums.end(), x.data<BFloat16>() + head * n * d,
+                   [](float sum) { return BFloat16(sum); });
+  } else {
+    add(chosen.data<float>() + head * m * d);
+    std::copy(sums.begin(), sums.end(), x.data<float>() + head * n * d);
   }
 }
 

@@ -36,6 +36,12 @@ void take_sections(const Tensor& x, std::span<const Index> sections, Tensor& cho
 /// Copies each head of chosen [H, m, d] to section sections[h] of x [H, S·m, d].
 void put_sections(const Tensor& chosen, std::span<const Index> sections, Tensor& x);
 
+/// Row i of head h of chosen [H, m, d] is row rows[h·m + i] of that head of x [H, n, d].
+void take_head_rows(const Tensor& x, std::span<const Index> rows, Index head, Tensor& chosen);
+/// Sums the rows of chosen at the rows of x that they were taken from, in their order and in fp32;
+/// zeros where there is none.
+void sum_taken_head_rows(const Tensor& chosen, std::span<const Index> rows, Index head, Tensor& x);
+
 /// Copies head heads[i] of x [G, n, d] to head i of chosen [heads, n, d], which is one of those.
 void take_head(const Tensor& x, std::span<const Index> heads, Index i, Tensor& chosen);
 /// Sums the heads i of chosen with heads[i] = head to a head of x, in the order of i and in fp32;

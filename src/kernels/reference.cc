@@ -65,7 +65,12 @@ Real weigh(std::span<Score<Real>> scores, const Real* values, Index stride, std:
 bool in_window(const HeadPattern& pattern, Index query_position, Index key_position) {
   const Index distance = key_position - query_position;
   if (distance % pattern.dilation != 0) return false;
-  const Index offset = distance / pattern.dilation;
+  const auto block_of = [&](Index position) {
+    const Index within = (position % pattern.block + pattern.block) % pattern.block;
+    return (position - within) / pattern.block;
+  };
+  const Index offset = pattern.block == 1 ? distance / pattern.dilation
+                                          : block_of(key_position) - block_of(query_position);
   return -pattern.reach_left <= offset && offset <= pattern.reach_right;
 }
 
@@ -331,7 +336,8 @@ ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Te
         head, heads);
     for (Index row = 0; row < nq; ++row) {
       const std::span<Real> out(&result.out[(row * heads + head) * d], static_cast<std::size_t>(d));
-      result.logsumexp[head * nq + row] = attend(spec, in, head, row, out);
+      result.logsumexp[head * nq + row] =
+          attend(spec, in, head, row, out) + static_cast<Real>(spec.log_weight);
     }
   }
   return result;
@@ -428,7 +434,7 @@ std::vector<Real> reference_attention_probabilities(const AttentionSpec& spec, c
       const bool global =
           std::binary_search(spec.rows->global_keys.begin(), spec.rows->global_keys.end(), key_row);
       const Index distance = j - (document.query_offset + i);
-      const Index offset = layout.globals + pattern.reach_left + distance / pattern.dilation;
+      const Index offset = layout.globals + pattern.most_left() + distance / pattern.dilation;
       const Index column = layout.dense ? j : (global ? globals_before : offset);
       globals_before += global ? 1 : 0;
       if (!sees(spec, document, which.head, row, key_row)) continue;

@@ -46,7 +46,7 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
   // The order is that of the files of `transformers`.
   auto attention = config.traits().attention(config, layer, source);
   auto output = linear(source, name + "attention.output.dense", {width, config.query_width()},
-                       {.has_bias = recipe.attention_bias});
+                       {.has_bias = recipe.attention_output_bias.value_or(recipe.attention_bias)});
   ops::LayerNorm norm;
   if (has_norm) norm = layer_norm(source, name + "attention.output.LayerNorm", width);
   ops::LayerNorm result_norm, last_norm;
@@ -70,7 +70,9 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
   return recipe.norm_first ? pre_norm_block(std::move(parts)) : post_norm_block(std::move(parts));
 }
 
-ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSource& source) {
+/// `last_norm` is that of embeddings which are dropped before it.
+ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSource& source,
+                                      ops::LayerNorm* last_norm) {
   const EncoderTraits& traits = config.traits();
   const Index width = config.embedding_size;
   const Index padding = config.pad_token_id;
@@ -91,7 +93,8 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
                                  {config.type_vocab_size, width})
                      : Tensor::zeros({config.type_vocab_size, width}, DType::f32);
   if (config.recipe.norms_embeddings) {
-    tables.norm = layer_norm(source, "embeddings.LayerNorm", width);
+    ops::LayerNorm norm = layer_norm(source, "embeddings.LayerNorm", width);
+    (config.recipe.drops_before_norm ? *last_norm : tables.norm) = std::move(norm);
   }
   tables.word_scale = static_cast<float>(config.embedding_scale);
   tables.word_padding = padding;
@@ -105,7 +108,9 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
     : dropout_(config.hidden_dropout), has_global_attention_(config.has_global_attention()) {
   const LayerSource source = layer_source(config, weights, dtype);
   const Index width = config.hidden_size;
-  embeddings_ = embedding_tables(config, source);
+  ops::LayerNorm embedding_norm;
+  embeddings_ = embedding_tables(config, source, &embedding_norm);
+  if (config.recipe.drops_before_norm) embedding_norm_ = std::move(embedding_norm);
   if (config.embedding_size != width) {
     projection_ = linear(source, "embeddings_project", {width, config.embedding_size});
   }
@@ -123,10 +128,11 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
 }
 
 Tensor Encoder::embed(const ops::Context& context, const Batch& batch) const {
-  const Tensor embedded =
+  Tensor embedded =
       ops::embed(context, embeddings_,
                  {.words = batch.ids, .positions = batch.positions, .types = batch.types},
                  context.dropout(dropout_, kEmbeddingPlace));
+  if (embedding_norm_) embedded = ops::layer_norm(context, embedded, *embedding_norm_);
   return projection_ ? ops::linear(context, embedded, *projection_, context.dtype) : embedded;
 }
 

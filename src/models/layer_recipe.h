@@ -28,6 +28,14 @@ struct DistanceKeyRecipe {
   bool has_norm = false;
 };
 
+/// Attention of BigBird.
+struct BlockRecipe {
+  /// Tokens of a block, and blocks that the others draw while training.
+  Index size = 64, random = 3;
+  /// Blocks are drawn as `transformers` draws them; else the first one stands for them, as in use.
+  bool draws_in_training = true;
+};
+
 /// The defaults are those of BERT.
 struct LayerRecipe {
   /// Norms come before the sub-layers, whose results are added; else behind the sums.
@@ -73,6 +81,12 @@ struct LayerRecipe {
   Index bucket_rows = 0;
   /// Keys and queries of distances.
   std::optional<DistanceKeyRecipe> distance_keys = std::nullopt;
+  /// Tokens see blocks; absent where they see everything, or their windows.
+  std::optional<BlockRecipe> blocks = std::nullopt;
+  /// The output projection of attention has a bias; absent: if the others have.
+  std::optional<bool> attention_output_bias = std::nullopt;
+  /// Embeddings are dropped before their norm.
+  bool drops_before_norm = false;
   /// Dropout behind the output projection of attention; absent: that of sub-layers.
   std::optional<double> attention_output_dropout = std::nullopt;
   /// Dropout of the result of the feed-forward block; absent: that of sub-layers.

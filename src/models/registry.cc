@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "models/attention/attention.h"
 #include "models/biased_families.h"
+#include "models/block_families.h"
 #include "models/language_model_config.h"
 #include "models/modernbert.h"
 #include "models/rms_families.h"
@@ -295,7 +296,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 29> kFamilies = {{
+const std::array<Family, 30> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -410,6 +411,7 @@ const std::array<Family, 29> kFamilies = {{
      .class_prefix = "JinaEmbeddingsV3",
      .names = {.prefixes = kJinaV3, .renames = kJinaV3Names},
      .encoder = jina_v3()},
+    big_bird(bert()),
     mpnet(roberta(30527, "MPNetTokenizer")),
     deberta_v2(true),
     deberta_v2(false),
@@ -500,9 +502,8 @@ constexpr std::string_view kTable =
     "it is a table of tokens without layers, which makes vectors (embed, search, serve) and is "
     "neither trained nor converted here";
 
-constexpr std::array<Stranger, 44> kStrangers = {{
+constexpr std::array<Stranger, 43> kStrangers = {{
     {"model2vec", kTable},
-    {"big_bird", kOtherLong},
     {"nystromformer", kOtherLong},
     {"reformer", kOtherLong},
     {"yoso", kOtherLong},

@@ -110,6 +110,10 @@ struct EncoderTraits {
   /// The layer before those of tokens and of answers; absent in most families.
   std::optional<DocumentLayer> token_layer = std::nullopt;
   std::string_view span_classifier = "qa_outputs";
+  /// A feed-forward block before that layer; empty in most families.
+  std::string_view span_block = {};
+  /// Answers are no tokens of the question.
+  bool hides_questions = false;
   /// Absent: the family has no masked-LM head. It works in the width of the embeddings.
   std::optional<MaskedLmNames> masked_lm = std::nullopt;
   /// Tensors of heads that no task here reads.

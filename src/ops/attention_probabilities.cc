@@ -68,13 +68,16 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
         next != with_globals.end() &&
         next->document.query_begin == spec.rows->documents[document].query_begin;
     if (has_globals) globals = project(context, spec, in, *next++);
+    const kernels::ScoreTerm term = in.score_term
+                                        ? in.score_term(spec.rows->documents[document].key_count)
+                                        : kernels::ScoreTerm();
     for (const Index head : heads) {
       HeadProbabilities found{
           .which = {static_cast<Index>(document), head}, .local = {}, .global = {}};
       const auto layout = kernels::probability_layout(windows, found.which);
       found.local = context.memory.tensor({layout.rows, layout.columns}, DType::f32);
       kernels::attention_probabilities(
-          windows, {in.query, in.key, in.distance_bias, distances ? &*distances : nullptr},
+          windows, {in.query, in.key, in.distance_bias, distances ? &*distances : nullptr, term},
           found.which, numbers(found.local), context.threads);
       if (has_globals) {
         // Nothing was computed for the rows of global tokens with the local projections.

@@ -21,6 +21,9 @@ struct HeadProbabilities {
   Tensor global;
 };
 
+/// What is added to the score of a query and a key of a document; −∞ hides the key.
+using ScoreTerm = kernels::ScoreTerm;
+
 /// Tensors that are there while a layer runs. x [n, D] is its input; both pointers are null where
 /// global tokens have no projections of their own.
 struct ProbabilityInputs {
@@ -31,6 +34,9 @@ struct ProbabilityInputs {
   /// See KeyGroup; null for none.
   const Tensor* distance_bias = nullptr;
   const DistanceKeys* distance_keys = nullptr;
+  /// Makes that of a document of n tokens, for heads that see everything; may be empty, and so may
+  /// what it makes.
+  std::function<ScoreTerm(Index n)> score_term = {};
 };
 
 /// Computes the probabilities of the given heads and hands them over one by one, document by

@@ -37,6 +37,25 @@ Tensor take_heads(const Context& context, const Tensor& x, std::span<const Index
   return chosen;
 }
 
+Tensor take_head_rows(const Context& context, const Tensor& x,
+                      std::shared_ptr<const std::vector<Index>> rows) {
+  const Index heads = x.dimension(0);
+  Tensor chosen =
+      context.memory.tensor({heads, std::ssize(*rows) / heads, x.dimension(2)}, x.dtype());
+  parallel_for(context.threads, heads,
+               [&](Index head) { kernels::take_head_rows(x, *rows, head, chosen); });
+  if (!wants_backward(context, x)) return chosen;
+  record(context, "take_head_rows", chosen,
+         [context, x, rows = std::move(rows)](const Tensor& gradient) {
+           Tensor dx = context.memory.tensor(x.shape(), x.dtype());
+           parallel_for(context.threads, x.dimension(0), [&](Index head) {
+             kernels::sum_taken_head_rows(gradient, *rows, head, dx);
+           });
+           send_gradient(context, x, std::move(dx));
+         });
+  return chosen;
+}
+
 Tensor norm_heads(const Context& context, const Tensor& x, const LayerNorm& norm) {
   const Shape shape = {x.dimension(0) * x.dimension(1), x.dimension(2)};
   return viewed(context, layer_norm(context, viewed(context, x, shape), norm), x.shape());

@@ -2,7 +2,9 @@
 // (docs/spec/modern-encoders.md#grouped).
 #pragma once
 
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "ops/normalization.h"
 
@@ -11,6 +13,11 @@ namespace longformer::ops {
 /// Head i of the result [heads, n, d] is head heads[i] of x [G, n, d]: keys that a group of heads
 /// shares, or some of several projections.
 Tensor take_heads(const Context& context, const Tensor& x, std::span<const Index> heads);
+
+/// Row i of head h of the result [H, m, d] is row rows[h·m + i] of that head of x [H, n, d]: keys
+/// that each head draws for itself.
+Tensor take_head_rows(const Context& context, const Tensor& x,
+                      std::shared_ptr<const std::vector<Index>> rows);
 
 /// Norm of every row of every head of x [H, n, d].
 Tensor norm_heads(const Context& context, const Tensor& x, const LayerNorm& norm);

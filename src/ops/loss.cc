@@ -91,6 +91,21 @@ double number_of(const Tensor& value) {
   return static_cast<double>(*value.data<float>());
 }
 
+Tensor lowered_rows(const Context& context, const Tensor& logits, std::span<const kernels::RowRange> ranges,
+                    float amount) {
+  Tensor lowered = context.memory.tensor(logits.shape(), DType::f32);
+  std::memcpy(lowered.raw(), logits.raw(), logits.bytes());
+  for (const kernels::RowRange& range : ranges) {
+    float* begin = lowered.data<float>() + range.begin * logits.columns();
+    const Index count = (range.end - range.begin) * logits.columns();
+    std::for_each(begin, begin + count, [amount](float& value) { value -= amount; });
+  }
+  if (!wants_backward(context, logits)) return lowered;
+  record(context, "lowered_rows", lowered,
+         [context, logits](const Tensor& gradient) { send_gradient(context, logits, gradient); });
+  return lowered;
+}
+
 LossSum row_cross_entropy(const Context& context, const Tensor& logits, Index column,
                           std::span<const RowChoice> choices, const LossOptions& options) {
   Tensor gradient = context.memory.zeros(logits.shape(), DType::f32);

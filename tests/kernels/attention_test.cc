@@ -194,7 +194,9 @@ TEST(Backends, LongDocuments) {
   const Index n = 1100;
   unsigned seed = 200;
   for (const HeadPattern pattern :
-       {symmetric(kUnlimitedReach), symmetric(300), symmetric(61), previous(500, 2)}) {
+       {symmetric(kUnlimitedReach), symmetric(300), symmetric(61), previous(500, 2),
+        HeadPattern{.reach_left = 1, .reach_right = 1, .block = 64},
+        HeadPattern{.reach_left = 2, .block = 100}}) {
     AttentionSpec spec = self_attention(n, 1, 128, pattern);
     const std::string what = fmt::format("long, reach {}", pattern.reach_left);
     expect_all_backends_exact(what, spec, ++seed);

@@ -94,8 +94,10 @@ void expect_central_differences(const std::string& name, const AttentionSpec& sp
   const RelativePositions* relative = spec.relative_positions ? &given : nullptr;
   const auto heads = static_cast<Index>(spec.heads.size());
   const Tensor g = random_tensor({spec.rows->query_count(), heads * spec.head_size}, seed + 6);
-  const auto out = [&] { return reference_attention<double>(spec, q, k, v, relative).out; };
-  const auto found = reference_attention_backward<double>(spec, q, k, v, g, relative);
+  const auto out = [&] {
+    return reference_attention<double>(spec, q, k, v, {.relative = relative}).out;
+  };
+  const auto found = reference_attention_backward<double>(spec, q, k, v, g, {.relative = relative});
   const std::vector<float> weights = g.to_floats();
   const auto expect_slopes = [&](const char* what, Tensor& x, const std::vector<double>& slopes) {
     const double difference = max_difference(slopes, central_differences(x, weights, out));
@@ -147,9 +149,9 @@ void expect_backward_exact(const std::string& what, const AttentionSpec& spec, u
                            DType dtype = DType::f32) {
   const TrainingInputs x(spec, seed, dtype);
   const RelativePositions relative = x.relative();
-  const auto truth =
-      reference_attention_backward<double>(spec, x.in.query, x.in.key, x.in.value, x.out_gradient,
-                                           spec.relative_positions ? &relative : nullptr);
+  const auto truth = reference_attention_backward<double>(
+      spec, x.in.query, x.in.key, x.in.value, x.out_gradient,
+      {.relative = spec.relative_positions ? &relative : nullptr});
   // Largest seen: fp32 5e-6 (of a gradient that is a sum of rounding errors, as all of them
   // cancel), bf16 1.1e-2.
   const double tolerance = dtype == DType::f32 ? 1e-5 : 2e-2;

@@ -314,7 +314,7 @@ TEST(EncoderConfig, KeysOfDistances) {
 
 TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"big_bird", "longformer-base-4096"},
+      {"nystromformer", "longformer-base-4096"},
       {"deberta", "RoBERTa or ELECTRA"},
       {"albert", "DistilBERT"},
       {"t5", "those of LED and BART are"},

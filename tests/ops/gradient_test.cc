@@ -21,6 +21,7 @@
 #include "activation_truth.h"
 #include "attention_gradient_rows.h"
 #include "bias_gradient_rows.h"
+#include "block_gradient_rows.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "fixtures.h"
@@ -540,6 +541,9 @@ std::vector<Row> rows() {
       bucket_biases_row(),
       attention_with_distance_keys_row(),
       scaled_row(),
+      weighted_attention_row(),
+      take_head_rows_row(),
+      lowered_rows_row(),
       square_difference_row(),
       rows_row(false),
       rows_row(true),

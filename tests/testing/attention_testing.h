@@ -134,8 +134,10 @@ inline AttentionSpec random_spec(std::mt19937& generator) {
   for (HeadPattern& head : spec.heads) {
     if (plain) continue;
     head = {below(80), below(80), 1 + below(2) * below(6)};
+    if (head.dilation == 1 && below(3) == 0) head = {below(4), below(4), 1, 2 + below(70)};
     if (below(5) == 0) head.reach_left = kUnlimitedReach;
   }
+  if (below(5) == 0) spec.log_weight = static_cast<float>(below(40) - 20) / 10;
   spec.causal = !plain && below(2) == 0;
   const Index n = spec.rows->key_count();
   const Index share = std::array<Index, 4>{1000, 50, 5, 1}[below(4)];

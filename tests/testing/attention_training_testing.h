@@ -98,7 +98,7 @@ struct TrainingInputs {
     out_gradient = random_tensor(shape, seed + 6, dtype);
     const RelativePositions given = relative();
     truth = reference_attention<double>(spec, in.query, in.key, in.value,
-                                        spec.relative_positions ? &given : nullptr);
+                                        {.relative = spec.relative_positions ? &given : nullptr});
     out = Tensor::from(std::vector<float>(truth.out.begin(), truth.out.end()), shape).to(dtype);
     logsumexp = Tensor::from(std::vector<float>(truth.logsumexp.begin(), truth.logsumexp.end()),
                              {heads, spec.rows->query_count()});

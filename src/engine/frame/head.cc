@@ -55,6 +55,14 @@ ClassifierHead::ClassifierHead(const HeadParts& parts, const models::LayerSource
   const bool pools = parts.reads_pooler() && !source.weights.is_recording();
   require(!pools || source.weights.has(std::string(models::kPooler) + ".weight"),
           "{} head: expected a tensor {}.weight, found none", name, models::kPooler);
+  if (!parts.block.empty()) {
+    block_ = {
+        .up = models::linear(source, parts.block + ".intermediate.dense", {parts.block_size, width},
+                             {.activation = parts.recipe.activation}),
+        .down = models::linear(source, parts.block + ".output.dense", {width, parts.block_size})};
+    norm_ = models::layer_norm(source, parts.block + ".output.LayerNorm", width);
+    return;
+  }
   if (!parts.has_own_layer()) return;
   const models::DocumentLayer& layer = *parts.layer;
   dense_ = models::linear(source, std::string(layer.name), {width, width},
@@ -73,7 +81,18 @@ Tensor ClassifierHead::read(const ops::Context& context, const EncoderStates& st
   return ops::select_rows(context, states.hidden, starts);
 }
 
+Tensor ClassifierHead::through_block(const ops::Context& context, const Tensor& hidden) const {
+  const Tensor x = ops::dropout(context, hidden, context.dropout(dropout_, models::kHeadPlace));
+  const ops::FeedForwardDropout dropout = {.outer =
+                                               context.dropout(dropout_, models::kHeadDensePlace)};
+  return ops::layer_norm(context, ops::feed_forward_add(context, x, *block_, hidden, dropout),
+                         *norm_);
+}
+
 Tensor ClassifierHead::logits(const ops::Context& context, const EncoderStates& states) const {
+  if (block_) {
+    return ops::linear(context, through_block(context, states.hidden), classifier_, DType::f32);
+  }
   const Dropout first = context.dropout(dropout_, models::kHeadPlace);
   if (!dense_) {
     const Tensor& x = per_token_ ? states.hidden : states.pooled;

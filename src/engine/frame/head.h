@@ -125,6 +125,10 @@ struct HeadParts {
   models::HeadRecipe recipe = {};
   /// Dropout of what the layers are given while training.
   double dropout = 0;
+  /// Name of a feed-forward block before the classifier of tokens, with residual and norm, and the
+  /// size of its wide rows; empty for none.
+  std::string block = {};
+  Index block_size = 0;
   /// No other head has a classifier of this name.
   bool is_unmistakable = false;
 
@@ -134,6 +138,13 @@ struct HeadParts {
     per_token = true;
     layer = before ? &*before : nullptr;
     recipe = config.head;
+  }
+  /// That before the layer of answers.
+  void read_spans(const models::EncoderConfig& config) {
+    read_tokens(config);
+    block = config.traits().span_block;
+    block_size = config.intermediate_size;
+    if (!block.empty()) recipe.activation = config.activation;
   }
   bool has_own_layer() const { return layer != nullptr && !layer->name.empty(); }
   bool reads_pooler() const { return !per_token && layer != nullptr && layer->name.empty(); }
@@ -158,6 +169,8 @@ class ClassifierHead : public Head {
                                const HeadLossOptions& options) const = 0;
 
  private:
+  /// The rows of tokens behind the block.
+  Tensor through_block(const ops::Context& context, const Tensor& hidden) const;
   /// The rows of documents before the layer of their own, [documents, D], or those of tokens.
   Tensor read(const ops::Context& context, const EncoderStates& states) const;
 
@@ -166,6 +179,7 @@ class ClassifierHead : public Head {
   /// The layer of tokens, or of documents where the head does not take the pooler's, and its norm.
   std::optional<ops::Linear> dense_;
   std::optional<ops::LayerNorm> norm_;
+  std::optional<ops::FeedForward> block_;
   bool drops_input_ = true;
   models::DocumentPooling pooling_ = models::DocumentPooling::first;
   ops::Linear classifier_;

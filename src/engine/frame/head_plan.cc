@@ -9,12 +9,19 @@ namespace longformer::engine {
 namespace {
 
 /// The layer of the first token must compute what that of Longformer does.
-void require_same(const models::DocumentLayer& layer, const models::DocumentLayer& wanted,
-                  const std::string& path) {
-  require(layer.activation == wanted.activation,
-          "{}: expected a classifier with {}, as Longformer's, found one with {} (convert the "
-          "model that this one was fine-tuned from, then fine-tune the result)",
-          path, models::name_of(wanted.activation), models::name_of(layer.activation));
+void require_same(const HeadParts& from, const HeadParts& to, const std::string& path) {
+  constexpr const char* kInstead =
+      "convert the model that this one was fine-tuned from, then fine-tune the result";
+  require(
+      from.block.empty(),
+      "{}: expected answers of one layer, as Longformer's, found a feed-forward block before it "
+      "({})",
+      path, kInstead);
+  if (from.layer == nullptr) return;
+  const auto found = from.recipe.activation.value_or(from.layer->activation);
+  require(found == to.layer->activation,
+          "{}: expected a classifier with {}, as Longformer's, found one with {} ({})", path,
+          models::name_of(to.layer->activation), models::name_of(found), kInstead);
 }
 
 }  // namespace
@@ -43,7 +50,7 @@ models::HeadPlan plan_head(const models::EncoderConfig& source, const models::We
   plan.is_masked_lm = !from && plan.layers.empty();
   if (!from) return plan;
   plan.keeps_pooler = to->reads_pooler();
-  if (from->layer != nullptr) require_same(*from->layer, *to->layer, weights.path());
+  require_same(*from, *to, weights.path());
   if (to->has_own_layer()) {
     const std::string own(from->layer->name);
     plan.layers.push_back({own.empty() ? models::kPooler : own, std::string(to->layer->name)});

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "kernels/attention/spec.h"
+#include "models/attention/bigbird.h"
 #include "models/registry.h"
 
 namespace longformer {
@@ -50,6 +53,20 @@ double distance_flops(const models::EncoderConfig& config, std::int64_t n) {
           static_cast<double>(n) * static_cast<double>(std::min<Index>(n, rows)));
 }
 
+/// What heads see, in as many parts as their softmax has.
+std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index layer,
+                                    const std::shared_ptr<const kernels::AttentionRows>& rows) {
+  const kernels::AttentionPattern pattern = {
+      .head_size = config.head_size(),
+      .heads = config.pattern(layer),
+      .causal = config.recipe.is_causal,
+      .global_queries = kernels::GlobalQueries::see_everything};
+  if (config.recipe.blocks) {
+    return models::block_specs(pattern, *config.recipe.blocks, rows, false);
+  }
+  return {{pattern, rows}};
+}
+
 }  // namespace
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
@@ -71,13 +88,12 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
                                                            config.heads, false, shared_rows});
       continue;
     }
-    const AttentionSpec spec = {{.head_size = config.head_size(),
-                                 .heads = config.pattern(layer),
-                                 .causal = config.recipe.is_causal,
-                                 .global_queries = kernels::GlobalQueries::see_everything},
-                                shared_rows};
-    flops += linears + distance_flops(config, n) +
-             4.0 * static_cast<double>(config.head_size()) * kernels::visible_pairs(spec);
+    double pairs = 0;
+    for (const AttentionSpec& spec : specs_of(config, layer, shared_rows)) {
+      pairs += kernels::visible_pairs(spec);
+    }
+    flops +=
+        linears + distance_flops(config, n) + 4.0 * static_cast<double>(config.head_size()) * pairs;
   }
   return flops;
 }

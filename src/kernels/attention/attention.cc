@@ -28,7 +28,7 @@ Index farthest_steps(const AttentionSpec& spec, const HeadPattern& head) {
   Index farthest = 0;
   for (const AttentionDocument& document : spec.rows->documents) {
     const Index last = document.query_offset + document.query_count - 1;
-    farthest = std::max(farthest, std::min(head.reach_left, last / head.dilation));
+    farthest = std::max(farthest, std::min(head.most_left(), last / head.dilation));
   }
   return farthest;
 }
@@ -170,14 +170,21 @@ void attention(AttentionBackend backend, const AttentionSpec& spec, const Attent
   }
   switch (backend) {
     case AttentionBackend::loop:
-      return run_in_fp32(attention_loop, spec, in);
+      run_in_fp32(attention_loop, spec, in);
+      break;
     case AttentionBackend::chunks:
-      return run_in_fp32(attention_chunks, spec, in);
+      run_in_fp32(attention_chunks, spec, in);
+      break;
     case AttentionBackend::full:
-      return run_in_fp32(attention_full, spec, in);
+      run_in_fp32(attention_full, spec, in);
+      break;
     case AttentionBackend::fused:
-      return attention_fused(spec, in);
+      attention_fused(spec, in);
   }
+  // What is added to all scores does not change their softmax.
+  if (spec.log_weight == 0 || in.logsumexp == nullptr) return;
+  float* logsumexp = in.logsumexp->data<float>();
+  for (Index i = 0; i < in.logsumexp->size(); ++i) logsumexp[i] += spec.log_weight;
 }
 
 }  // namespace longformer::kernels

@@ -11,13 +11,12 @@ namespace {
 /// Weights that are summed in fp32.
 constexpr Index kSumPart = 256;
 
-/// The offsets at which a query at position `first` to `last` can meet a key.
-OffsetRange offsets_between(const HeadPattern& pattern, const DocumentRows& rows, Index first,
-                            Index last) {
-  OffsetRange range;
-  range.first = std::max(-pattern.reach_left, -floor_divide(last, pattern.dilation));
+/// Those of the offsets at which a query at position `first` to `last` can meet a key.
+OffsetRange within_keys(OffsetRange range, const HeadPattern& pattern, const DocumentRows& rows,
+                        Range positions) {
+  range.first = std::max(range.first, -floor_divide(positions.end - 1, pattern.dilation));
   range.last =
-      std::min(pattern.reach_right, floor_divide(rows.key_count - 1 - first, pattern.dilation));
+      std::min(range.last, floor_divide(rows.key_count - 1 - positions.begin, pattern.dilation));
   if (rows.causal) range.last = std::min<Index>(range.last, 0);
   return range;
 }
@@ -74,12 +73,16 @@ DocumentRows::DocumentRows(const AttentionSpec& spec, const AttentionDocument& d
 
 OffsetRange offsets_of(const HeadPattern& pattern, const DocumentRows& rows) {
   const Index first = rows.query_offset;
-  return offsets_between(pattern, rows, first, first + rows.query_count - 1);
+  return within_keys({-pattern.most_left(), pattern.most_right()}, pattern, rows,
+                     {first, first + rows.query_count});
 }
 
 OffsetRange offsets_at(const HeadPattern& pattern, const DocumentRows& rows, Index query) {
   const Index position = rows.query_offset + query;
-  return offsets_between(pattern, rows, position, position);
+  const Index own = floor_divide(position, pattern.dilation);
+  const Range seen = pattern.window(position);
+  return within_keys({seen.begin - own, seen.end - 1 - own}, pattern, rows,
+                     {position, position + 1});
 }
 
 QueryRange queries_at(Index offset, Index dilation, const DocumentRows& rows) {

@@ -63,8 +63,8 @@ struct DocumentRows {
   }
 };
 
-/// The offsets s of a window, first to last, at which some query of the document meets a key; none
-/// when first > last.
+/// The offsets s of a window in dilation steps, first to last, at which some query of the document
+/// may meet a key; none when first > last.
 struct OffsetRange {
   Index first = 0;
   Index last = -1;

@@ -31,7 +31,7 @@ Index longest_sequence(const AttentionSpec& spec) {
   const auto globals = static_cast<Index>(spec.rows->global_keys.size());
   Index most = 0;
   for (const HeadPattern& head : spec.heads) {
-    const Index reach = std::min(head.reach_left, longest) + std::min(head.reach_right, longest);
+    const Index reach = std::min(head.most_left(), longest) + std::min(head.most_right(), longest);
     most = std::max(most, std::min(reach + kQueriesPerBackwardTask, longest) + globals);
   }
   return most;
@@ -46,16 +46,19 @@ Index parts_of(Index heads, int threads, Index queries) {
 
 /// Rows of the keys that some windows of these queries reach.
 Range keys_in_reach(const BackwardPlan& plan, Index head, Range queries) {
-  const auto& [left, right, dilation] = plan.spec.heads[static_cast<std::size_t>(head)];
+  const HeadPattern& pattern = plan.spec.heads[static_cast<std::size_t>(head)];
   Range keys = {plan.spec.rows->key_count(), 0};
   for (const AttentionDocument& document : plan.spec.rows->documents) {
     const Index first = std::max<Index>(queries.begin - document.query_begin, 0);
     const Index end = std::min(queries.end - document.query_begin, document.query_count);
     if (first >= end) continue;
     // A reach may be unlimited: multiply no more of it than there is.
-    const Index steps = (document.key_count + std::abs(document.query_offset) + end) / dilation + 1;
-    const Index before = document.query_offset + first - std::min(left, steps) * dilation;
-    const Index after = document.query_offset + end + std::min(right, steps) * dilation;
+    const Index steps =
+        (document.key_count + std::abs(document.query_offset) + end) / pattern.dilation + 1;
+    const Index before =
+        document.query_offset + first - std::min(pattern.most_left(), steps) * pattern.dilation;
+    const Index after =
+        document.query_offset + end + std::min(pattern.most_right(), steps) * pattern.dilation;
     const bool whole = plan.spec.global_queries == GlobalQueries::see_everything &&
                        !plan.spec.rows->global_keys.empty();
     const Index begin_key = whole ? 0 : std::clamp<Index>(before, 0, document.key_count);
@@ -230,8 +233,7 @@ BackwardPlan::BackwardPlan(const AttentionSpec& spec_in, const AttentionBackward
 }
 
 bool BackwardPlan::sends_back(Index head, Index row) const {
-  const float logsumexp = in.logsumexp.data<float>()[head * in.logsumexp.dimension(1) + row];
-  if (logsumexp == -std::numeric_limits<float>::infinity()) return false;
+  if (logsumexp(head, row) == -std::numeric_limits<float>::infinity()) return false;
   const Index count = spec.head_size;
   const Index from = (row * static_cast<Index>(spec.heads.size()) + head) * count;
   const auto any = [count](const auto* gradient) {

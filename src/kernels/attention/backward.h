@@ -43,6 +43,11 @@ struct BackwardPlan {
 
   BackwardPlan(const AttentionSpec& spec, const AttentionBackwardArguments& in);
 
+  /// Logarithm of the denominator of a query for the scores of these keys, without what is added to
+  /// all of them.
+  float logsumexp(Index head, Index row) const {
+    return in.logsumexp.data<float>()[head * in.logsumexp.dimension(1) + row] - spec.log_weight;
+  }
   /// Whether a query sees something and its output has a gradient.
   bool sends_back(Index head, Index row) const;
 };

@@ -407,8 +407,7 @@ void BackwardWorker::finish_side(const Side& side) {
 /// Sets the exponent of a query and returns Σ gradient · output.
 float BackwardWorker::load_statistics(Index row, Index lane) {
   const auto& in = plan_.in;
-  const float logsumexp = in.logsumexp.data<float>()[head_ * in.logsumexp.dimension(1) + row];
-  exponents_[lane] = static_cast<float>(-std::numbers::log2e * logsumexp);
+  exponents_[lane] = static_cast<float>(-std::numbers::log2e * plan_.logsumexp(head_, row));
   const Index from = output_offset(row);
   const Index d = plan_.spec.head_size;
   return with_numbers(in.out, from, [&](const auto* out) {

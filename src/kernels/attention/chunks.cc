@@ -164,6 +164,12 @@ std::optional<std::string> why_not_chunks(const AttentionSpec& spec) {
       return fmt::format("overlapping blocks need dilation 1, head {} has {}", head,
                          pattern.dilation);
     }
+    if (pattern.block != 1) {
+      return fmt::format(
+          "overlapping blocks need windows that move with the query, head {} has "
+          "blocks of {} keys",
+          head, pattern.block);
+    }
     if (pattern.reach_left != pattern.reach_right) {
       return fmt::format(
           "overlapping blocks need a symmetric window, head {} reaches {} to the left and {} to "

@@ -328,7 +328,8 @@ constexpr Index kFewQueries = 4;
 WindowTask window_of(const HeadPattern& head, const AttentionDocument& document, Index query) {
   const Index place = document.query_offset + query;
   // Steps back to the oldest key that there is, and to the newest.
-  const Index oldest = std::min(head.reach_left, place / head.dilation);
+  const Index own = place / head.dilation;
+  const Index oldest = own - std::max<Index>(head.window(place).begin, 0);
   const Index beyond = std::max<Index>(0, place - document.key_count + 1);
   const Index newest = (beyond + head.dilation - 1) / head.dilation;
   return {.head = 0,

@@ -109,8 +109,8 @@ void Plan::plan_memory(Index queries_per_task) {
   const auto globals = static_cast<Index>(spec.rows->global_keys.size());
   Index longest = 0;
   for (const HeadPattern& head : spec.heads) {
-    const Index reach =
-        std::min(head.reach_left, longest_document) + std::min(head.reach_right, longest_document);
+    const Index reach = std::min(head.most_left(), longest_document) +
+                        std::min(head.most_right(), longest_document);
     longest = std::max(longest, std::min(reach + queries_per_task, longest_document) + globals);
   }
   const bool dense_rows = spec.global_queries == GlobalQueries::see_everything && globals > 0;

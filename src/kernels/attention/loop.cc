@@ -13,7 +13,7 @@ namespace {
 struct Band {
   const DocumentRows& rows;
   const HeadRows& head;
-  Index dilation;
+  const HeadPattern& pattern;
   OffsetRange offsets;
   float* scores;
 
@@ -28,15 +28,21 @@ Index band_floats(const DocumentRows& rows, const HeadPattern& pattern) {
 }
 
 void score_offset(const Band& band, Index offset, float* scores) {
-  const auto& [rows, head, dilation, offsets, storage] = band;
+  const auto& [rows, head, pattern, offsets, storage] = band;
   const Index d = head.head_size;
-  const QueryRange range = queries_at(offset, dilation, rows);
-  const Index shift = rows.query_offset + offset * dilation;
-  const float bias = head.biases.at(offset * dilation);
+  const QueryRange range = queries_at(offset, pattern.dilation, rows);
+  const Index shift = rows.query_offset + offset * pattern.dilation;
+  const float bias = head.biases.at(offset * pattern.dilation);
+  // Windows of blocks do not move with the query.
+  const auto in_window = [&](Index query) {
+    if (pattern.block == 1) return true;
+    const OffsetRange seen = offsets_at(pattern, rows, query);
+    return seen.first <= offset && offset <= seen.last;
+  };
   std::fill(scores, scores + range.begin, kMaskedScore);
   for (Index i = range.begin; i < range.end; ++i) {
     // A global key is scored once, by its own diagonal.
-    const bool visible = rows.keys[i + shift] == KeyKind::ordinary;
+    const bool visible = rows.keys[i + shift] == KeyKind::ordinary && in_window(i);
     const float score = head.scale * dot(head.query + i * d, head.key + (i + shift) * d, d) + bias;
     scores[i] = visible ? score : kMaskedScore;
   }
@@ -44,7 +50,7 @@ void score_offset(const Band& band, Index offset, float* scores) {
 }
 
 void score_global(const Band& band, Index key, float* scores) {
-  const auto& [rows, head, dilation, offsets, storage] = band;
+  const auto& [rows, head, pattern, offsets, storage] = band;
   const Index d = head.head_size;
   for (Index i = 0; i < rows.query_count; ++i) {
     const float score = head.scale * dot(head.query + i * d, head.key + key * d, d);
@@ -97,7 +103,7 @@ void finish(const Band& band, const float* largest, const float* sum) {
 }
 
 void attend_windows(const Band& band) {
-  const auto& [rows, head, dilation, offsets, storage] = band;
+  const auto& [rows, head, pattern, offsets, storage] = band;
   const Index globals_begin = offsets.count();
   const Index globals = static_cast<Index>(rows.globals.size());
   for (Index s = offsets.first; s <= offsets.last; ++s) {
@@ -114,8 +120,8 @@ void attend_windows(const Band& band) {
     std::fill_n(head.out + i * head.out_stride, head.head_size, 0.0f);
   }
   for (Index s = offsets.first; s <= offsets.last; ++s) {
-    const QueryRange range = queries_at(s, dilation, rows);
-    const Index first_key = range.begin + rows.query_offset + s * dilation;
+    const QueryRange range = queries_at(s, pattern.dilation, rows);
+    const Index first_key = range.begin + rows.query_offset + s * pattern.dilation;
     add_values(band, band.diagonal(s - offsets.first), range, first_key, 1);
   }
   for (Index g = 0; g < globals; ++g) {
@@ -139,7 +145,7 @@ void attention_loop(const AttentionSpec& spec, const AttentionArguments& in) {
       const HeadRows head_rows(spec, in, document, head);
       const HeadPattern& pattern = spec.heads[head];
       float* scores = workspace.mine();
-      attend_windows({rows, head_rows, pattern.dilation, offsets_of(pattern, rows), scores});
+      attend_windows({rows, head_rows, pattern, offsets_of(pattern, rows), scores});
       attend_outside_windows(rows, head_rows, scores);
     });
   }

@@ -27,6 +27,7 @@ struct Head {
   /// [globals, d]; of the band form only.
   std::vector<float> global_keys;
   HeadBiases biases;
+  const ScoreTerm& term;
   const DistanceKeys* distances = nullptr;
   /// Products of queries with keys of distances, and of keys with queries of distances, scaled,
   /// [n, P]; empty without.
@@ -40,6 +41,7 @@ struct Head {
 float position_term(const Head& head, Index query, Index key) {
   const Index position = head.rows.query_offset + query;
   float term = head.biases.at(key - position);
+  if (head.term) term += head.term(query, key);
   if (head.distances == nullptr) return term;
   const Index row = row_at(*head.distances, position - key), count = head.distances->count();
   if (!head.query_rows.empty()) term += head.query_rows[query * count + row];
@@ -125,7 +127,7 @@ void fill_band_row(const Head& head, Index i, OffsetRange offsets, const float* 
   for (Index s = offsets.first; s <= offsets.last; ++s) {
     const Index key = position + s * head.pattern.dilation;
     if (rows.keys[key] != KeyKind::ordinary) continue;
-    band[head.pattern.reach_left + s] = window[s - offsets.first] + position_term(head, i, key);
+    band[head.pattern.most_left() + s] = window[s - offsets.first] + position_term(head, i, key);
   }
   softmax_in_place(scores, head.layout.columns);
 }
@@ -136,7 +138,8 @@ void fill_band(const Head& head, const QueryBlock& block, float* scratch) {
   const ProbabilityLayout& layout = head.layout;
   const OffsetRange first = offsets_at(pattern, rows, block.first);
   const OffsetRange last = offsets_at(pattern, rows, block.query(block.count - 1));
-  // Query t meets at offset s the key number t + s, counted from the position of query 0.
+  // Query t meets at offset s the key number t + s, counted from the position of query 0; neither
+  // the first key of a window nor its last one moves back.
   const Index begin = first.first;
   const Index keys = block.count - 1 + last.last - begin + 1;
   if (keys > 0) {
@@ -197,7 +200,7 @@ ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead whi
   const Index end = document.key_begin + document.key_count;
   layout.globals = std::lower_bound(globals.begin(), globals.end(), end) -
                    std::lower_bound(globals.begin(), globals.end(), document.key_begin);
-  layout.columns = layout.globals + pattern.reach_left + pattern.reach_right + 1;
+  layout.columns = layout.globals + pattern.most_left() + pattern.most_right() + 1;
   return layout;
 }
 
@@ -216,6 +219,9 @@ void attention_probabilities(const AttentionSpec& spec, const ScoreInputs& in, D
           "everything, which the band form has no columns for");
   const Tensor queries = head_of(in.query, which.head);
   const Tensor keys = head_of(in.key, which.head);
+  require(layout.dense || !in.term,
+          "attention probabilities: expected a head that sees everything with a term of its own, "
+          "found a window");
   const Index d = spec.head_size;
   Head head = {.rows = rows,
                .pattern = spec.heads[static_cast<std::size_t>(which.head)],
@@ -225,6 +231,7 @@ void attention_probabilities(const AttentionSpec& spec, const ScoreInputs& in, D
                .key = keys.data<float>() + document.key_begin * d,
                .global_keys = {},
                .biases = {in.distance_bias, which.head},
+               .term = in.term,
                .out = out.data()};
   if (!layout.dense) head.global_keys = gathered(rows.globals, head.key, d);
   if (in.distance_keys != nullptr) {
@@ -245,7 +252,7 @@ void attention_probabilities(const AttentionSpec& spec, const ScoreInputs& in, D
   const auto blocks = blocks_of(layout.rows, layout.dense ? 1 : head.pattern.dilation);
   const auto tasks = static_cast<Index>(blocks.size());
   // A dense row needs a byte per key; a block of the band its products with all keys in reach.
-  const Index reach = head.pattern.reach_left + head.pattern.reach_right;
+  const Index reach = head.pattern.most_left() + head.pattern.most_right();
   const Index room = layout.dense ? layout.columns / 4 + 1
                                   : kQueryBlock * std::min(kQueryBlock + reach, rows.key_count);
   Workspace workspace(threads, tasks, room);

@@ -2,6 +2,7 @@
 // person looks at. The backends never store them.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "kernels/attention/attention.h"
@@ -15,9 +16,10 @@ struct DocumentHead {
 };
 
 /// Layout of the probabilities of a head: one row per query of the document. In the band form the
-/// columns are the global keys of the document in ascending order, then the offsets −reach_left …
-/// reach_right of the window, the layout of `transformers` (docs/spec/attention.md#a4). With a
-/// reach without limit the form is dense: column j is key j of the document, global or not.
+/// columns are the global keys of the document in ascending order, then the offsets
+/// −most_left() … most_right() of the window, the layout of `transformers`
+/// (docs/spec/attention.md#a4). With a reach without limit the form is dense: column j is key j of
+/// the document, global or not.
 struct ProbabilityLayout {
   Index rows = 0;
   Index globals = 0;
@@ -26,12 +28,17 @@ struct ProbabilityLayout {
 };
 ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead which);
 
+/// What is added to the score of a query and a key of the document; −∞ hides the key.
+using ScoreTerm = std::function<float(Index query, Index key)>;
+
 /// Inputs as for attention(): query and key are head-major [H, n, d], fp32 or bf16.
 struct ScoreInputs {
   const Tensor& query;
   const Tensor& key;
   const Tensor* distance_bias = nullptr;
   const DistanceKeys* distance_keys = nullptr;
+  /// May be empty. Of the dense form only.
+  ScoreTerm term = {};
 };
 
 /// Writes softmax(q·kᵀ/√d), with the terms of positions that the spec has, of every query over the

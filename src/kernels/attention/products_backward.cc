@@ -107,8 +107,7 @@ void ProductBackwardWorker::load_queries(std::span<const Lane> lanes) {
     if (!in_place) std::copy_n(all.row(row), d, gathered_queries_ + i * d);
     std::copy_n(gradient, d, gradients_ + i * d);
     means_[i] = kernels_.dot(in.out.data<BFloat16>() + from, gradient, d);
-    const float logsumexp = in.logsumexp.data<float>()[head_ * in.logsumexp.dimension(1) + row];
-    exponents_[i] = static_cast<float>(-std::numbers::log2e * logsumexp);
+    exponents_[i] = static_cast<float>(-std::numbers::log2e * plan_.logsumexp(head_, row));
     const DropoutRow mask = dropout_row(plan_.spec.dropout, head_, row);
     starts_[i] = mask.start;
     twists_[i] = mask.twist;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "core/error.h"
@@ -17,20 +16,25 @@ void check_heads(const AttentionSpec& spec) {
           spec.head_size);
   require(!spec.heads.empty(), "attention: expected at least one head, found none");
   for (std::size_t head = 0; head < spec.heads.size(); ++head) {
-    const auto& [left, right, dilation] = spec.heads[head];
+    const auto& [left, right, dilation, block] = spec.heads[head];
     require(left >= 0 && right >= 0,
             "attention: head {}: expected reaches of at least 0, found {} "
             "to the left and {} to the right",
             head, left, right);
     require(dilation >= 1, "attention: head {}: expected a dilation of at least 1, found {}", head,
             dilation);
+    require(block >= 1 && (block == 1 || dilation == 1),
+            "attention: head {}: expected blocks of at least 1 key, and a dilation of 1 with more, "
+            "found blocks of {} and a dilation of {}",
+            head, block, dilation);
     require(!spec.distance_keys || dilation == 1,
             "attention: head {}: expected a dilation of 1 with keys of distances, found {}", head,
             dilation);
-    require(!spec.relative_positions || right == 0,
+    const Index behind = spec.heads[head].most_right();
+    require(!spec.relative_positions || behind == 0,
             "attention: head {}: expected a reach of 0 to the right with relative positions, found "
             "{}",
-            head, right);
+            head, behind);
   }
   require(!spec.relative_positions || spec.rows->global_keys.empty(),
           "attention: expected no global keys with relative positions, found {}",
@@ -119,6 +123,14 @@ double pairs_of(const DocumentRows& rows, const HeadPattern& pattern) {
 
 }  // namespace
 
+Range HeadPattern::window(Index position) const {
+  const Index own = floor_divide(position, dilation * block);
+  // Far enough for every document, and so near that numbers of keys do not overflow.
+  const Index left = std::min(reach_left, kUnlimitedReach / block);
+  const Index right = std::min(reach_right, kUnlimitedReach / block);
+  return {(own - left) * block, (own + right + 1) * block};
+}
+
 Index AttentionRows::query_count() const {
   return documents.empty() ? 0 : documents.back().query_begin + documents.back().query_count;
 }
@@ -164,15 +176,13 @@ void check(const AttentionSpec& spec) {
 
 double visible_pairs(const AttentionSpec& spec) {
   check(spec);
-  using Key = std::tuple<Index, Index, Index>;
-  std::map<Key, Index> heads_of;
-  for (const auto& [left, right, dilation] : spec.heads) ++heads_of[{left, right, dilation}];
+  std::map<HeadPattern, Index> heads_of;
+  for (const HeadPattern& head : spec.heads) ++heads_of[head];
   double pairs = 0;
   for (const AttentionDocument& document : spec.rows->documents) {
     const DocumentRows rows(spec, document);
-    for (const auto& [key, heads] : heads_of) {
-      const auto& [left, right, dilation] = key;
-      pairs += static_cast<double>(heads) * pairs_of(rows, {left, right, dilation});
+    for (const auto& [pattern, heads] : heads_of) {
+      pairs += static_cast<double>(heads) * pairs_of(rows, pattern);
     }
   }
   return pairs;

@@ -16,12 +16,42 @@ namespace longformer::kernels {
 /// A reach that covers every key.
 inline constexpr Index kUnlimitedReach = std::numeric_limits<Index>::max() / 4;
 
+inline Index divide_up(Index value, Index unit) { return (value + unit - 1) / unit; }
+inline Index floor_divide(Index value, Index unit) {
+  return value >= 0 ? value / unit : -divide_up(-value, unit);
+}
+
+/// A range of rows, places or numbers: begin to end − 1.
+struct Range {
+  Index begin = 0;
+  Index end = 0;
+};
+
 /// Keys that one head sees: the query at position i sees the keys i + s·dilation with −reach_left ≤
-/// s ≤ reach_right. Dilation 1 means adjacent keys.
+/// s ≤ reach_right. Dilation 1 means adjacent keys. With blocks the reaches count these: the query
+/// sees the keys of the blocks ⌊i / block⌋ + s.
 struct HeadPattern {
   Index reach_left = 0;
   Index reach_right = 0;
   Index dilation = 1;
+  /// Blocks need dilation 1.
+  Index block = 1;
+
+  /// Most dilation steps from a query to a key before it, and behind it.
+  Index most_left() const { return in_steps(reach_left); }
+  Index most_right() const { return in_steps(reach_right); }
+  /// The only place that says what a window is: numbers of its keys in the residue class of the
+  /// query, in which the query's own is ⌊position / dilation⌋. The ends may lie outside the
+  /// document.
+  Range window(Index position) const;
+
+  bool operator==(const HeadPattern&) const = default;
+  auto operator<=>(const HeadPattern&) const = default;
+
+ private:
+  Index in_steps(Index reach) const {
+    return reach >= kUnlimitedReach / block ? reach : reach * block + block - 1;
+  }
 };
 
 /// One document of a ragged batch. Its queries and keys are consecutive rows; nothing is attended
@@ -79,6 +109,9 @@ struct AttentionPattern {
   bool distance_bias = false;
   /// Scores have terms of DistanceKeys. Needs dilation 1, no global keys and no other term.
   bool distance_keys = false;
+  /// Is added to every score: keys count e^log_weight times beside those of other parts
+  /// (merge_attention).
+  float log_weight = 0;
   /// Dropout of the probabilities. The mask depends on its seed, the head, the query row and the
   /// key row alone (dropout_row), so that a backward pass finds the same one.
   Dropout dropout = {};

@@ -82,7 +82,7 @@ void AttentionTasks::collect(const Task& task, std::vector<Lane>& lanes,
 
 KeySequence AttentionTasks::keys_of(const Task& task, std::span<Lane> lanes) const {
   const AttentionDocument& document = *task.document;
-  HeadPattern pattern = {kUnlimitedReach, kUnlimitedReach, 1};
+  HeadPattern pattern = {kUnlimitedReach, kUnlimitedReach};
   const std::vector<std::uint8_t>* kept = &spec_.rows->key_mask;
   KeySequence keys;
   if (!task.sees_everything) {
@@ -91,14 +91,14 @@ KeySequence AttentionTasks::keys_of(const Task& task, std::span<Lane> lanes) con
     if (!in_windows_.empty()) kept = &in_windows_;
   }
   keys.kept = kept->empty() ? nullptr : kept->data();
-  const Index reach_right = spec_.causal ? 0 : pattern.reach_right;
   const Index in_class =
       divide_up(std::max<Index>(document.key_count - task.residue, 0), pattern.dilation);
   Range window = {in_class, 0};
   for (Lane& lane : lanes) {
-    const Index own = floor_divide(lane.position, pattern.dilation);
-    lane.window.begin = std::clamp<Index>(own - pattern.reach_left, 0, in_class);
-    lane.window.end = std::clamp<Index>(own + reach_right + 1, lane.window.begin, in_class);
+    Range seen = pattern.window(lane.position);
+    if (spec_.causal) seen.end = floor_divide(lane.position, pattern.dilation) + 1;
+    lane.window.begin = std::clamp<Index>(seen.begin, 0, in_class);
+    lane.window.end = std::clamp<Index>(seen.end, lane.window.begin, in_class);
     if (lane.window.begin == lane.window.end) continue;
     window.begin = std::min(window.begin, lane.window.begin);
     window.end = std::max(window.end, lane.window.end);

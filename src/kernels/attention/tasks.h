@@ -10,11 +10,7 @@
 
 namespace longformer::kernels {
 
-inline Index divide_up(Index value, Index unit) { return (value + unit - 1) / unit; }
 inline Index round_up(Index value, Index unit) { return divide_up(value, unit) * unit; }
-inline Index floor_divide(Index value, Index unit) {
-  return value >= 0 ? value / unit : -divide_up(-value, unit);
-}
 
 /// Some queries of one head and document: those in one residue class of the dilation, or global
 /// queries that see everything.
@@ -26,12 +22,6 @@ struct Task {
   Index first;
   Index count;
   bool sees_everything;
-};
-
-/// A range of places, or of queries of a document.
-struct Range {
-  Index begin = 0;
-  Index end = 0;
 };
 
 /// The keys of a task, each at a place: first the global ones, then those of its windows in the

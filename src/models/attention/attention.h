@@ -135,6 +135,12 @@ std::unique_ptr<Attention> dense_attention(const EncoderConfig& config, Index la
 std::unique_ptr<Attention> disentangled_attention(const EncoderConfig& config, Index layer,
                                                   const LayerSource& source);
 
+/// Blocks attend to their neighbours, to the first block and to the last one, which attend to
+/// everything (BigBird, docs/spec/other-attentions.md#h1); as dense_attention where config.json
+/// asks for that.
+std::unique_ptr<Attention> bigbird_attention(const EncoderConfig& config, Index layer,
+                                             const LayerSource& source);
+
 /// Every token attends to a few rows that stand for all (Linformer,
 /// docs/spec/low-rank-and-kernels.md#e).
 std::unique_ptr<Attention> linformer_attention(const EncoderConfig& config, Index layer,

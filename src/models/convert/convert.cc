@@ -108,11 +108,28 @@ Json longformer_config(const Conversion& conversion) {
     json.erase(std::string(own));
   }
   // Keys of the source class, and of the file's own history.
-  for (const char* key :
-       {"_name_or_path", "transformers_version", "position_embedding_type", "use_cache",
-        "is_decoder", "add_cross_attention", "classifier_dropout", "gradient_checkpointing",
-        "auto_map", "sinusoidal_pos_embds", "seq_classif_dropout", "qa_dropout", "embedding_size",
-        "summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout"}) {
+  for (const char* key : {"_name_or_path",
+                          "transformers_version",
+                          "position_embedding_type",
+                          "use_cache",
+                          "is_decoder",
+                          "add_cross_attention",
+                          "classifier_dropout",
+                          "gradient_checkpointing",
+                          "auto_map",
+                          "sinusoidal_pos_embds",
+                          "seq_classif_dropout",
+                          "qa_dropout",
+                          "embedding_size",
+                          "summary_type",
+                          "summary_use_proj",
+                          "summary_activation",
+                          "summary_last_dropout",
+                          "attention_type",
+                          "block_size",
+                          "num_random_blocks",
+                          "use_bias",
+                          "rescale_embeddings"}) {
     json.erase(key);
   }
   json["model_type"] = "longformer";
@@ -138,6 +155,7 @@ Json target_config(const Conversion& conversion, const std::string& architecture
     Json json =
         reattended_config(conversion.source.string(), conversion.source_json, conversion.config,
                           conversion.options, conversion.plan.max_positions);
+    if (conversion.options.target == "big_bird") set_special_ids(conversion, json);
     set_dtype(conversion, json);
     return json;
   }
@@ -160,8 +178,9 @@ void check_options(const ConvertOptions& options) {
             window);
   }
   const bool is_known = options.target == "longformer" || options.target == "linformer" ||
-                        options.target == "performer" || makes_language_model(options);
-  require(is_known, "target: expected longformer, linformer, performer or {}, found {}",
+                        options.target == "performer" || options.target == "big_bird" ||
+                        makes_language_model(options);
+  require(is_known, "target: expected longformer, linformer, performer, big_bird or {}, found {}",
           kLanguageModelType, quote(options.target));
   require(options.format == "safetensors" || options.format == "bin", OptionName("format"),
           "expected safetensors or bin, found {}", quote(options.format));
@@ -213,8 +232,8 @@ Conversion read_source(const std::string& source, const std::string& target,
   }
   conversion.config = parse_config(formats::ConfigReader(conversion.source_json, path));
   const Index usual = conversion.writes_texts() ? 16384 : 4096;
-  const bool keeps_length =
-      conversion.config.has_global_projections() || !conversion.keeps_attention();
+  const bool keeps_length = conversion.config.has_global_projections() ||
+                            options.target == "linformer" || options.target == "performer";
   const Index positions = keeps_length ? conversion.config.max_tokens() : usual;
   const std::size_t windows = options.windows.size();
   require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
@@ -365,6 +384,22 @@ ConvertedFrom lengthen(Conversion& conversion) {
   return {.model_type = std::string(config.model_type()), .max_tokens = config.max_tokens()};
 }
 
+/// A BigBird keeps its weights, and gets another attention, which is said.
+void check_blocks(const Conversion& conversion) {
+  const EncoderConfig& config = conversion.config;
+  const std::string source = conversion.source.string();
+  require(conversion.writes_texts() || config.embedding_scale == 1,
+          "{}: rescale_embeddings: expected false, as Longformer scales none, found true", source);
+  require(config.recipe.attention_bias,
+          "{}: use_bias: expected true, as Longformer's projections have biases, found false",
+          source);
+  if (!config.recipe.blocks || !conversion.options.note) return;
+  conversion.options.note(fmt::format(
+      "{}: the result has another attention than the source: windows and global tokens instead of "
+      "blocks of {} tokens with the first and the last block; it is not trained with it",
+      conversion.target.string(), config.recipe.blocks->size));
+}
+
 ConvertedFrom convert_checked(const std::string& source_folder, const std::string& target_folder,
                               const ConvertOptions& options, const PlanHead& plan_head) {
   if (!options.merge_adapter.empty()) return merge_adapter(source_folder, target_folder, options);
@@ -382,6 +417,7 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
       "{}: expected a model whose scores have no terms of distances, as Longformer's have none, "
       "found {}",
       source_folder, conversion.config.model_type());
+  check_blocks(conversion);
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);

@@ -50,7 +50,7 @@ void add_settings(const ConvertOptions& options, Json& json) {
     add("projection_sharing", options.projection_sharing);
     json["projection_initialization"] = "pooled";
     add("projection_initialization", options.projection_initialization);
-  } else {
+  } else if (options.target == "performer") {
     if (options.features) json["features"] = *options.features;
     add("feature_kernel", options.feature_kernel);
     if (options.feature_epsilon) json["feature_epsilon"] = *options.feature_epsilon;
@@ -74,6 +74,20 @@ std::vector<std::pair<std::string, Tensor>> drawn_tensors(const EncoderConfig& t
   return tensors;
 }
 
+/// BigBird has the positions of BERT, and its heads for tokens, choices and masked words.
+void check_big_bird(const std::string& folder, const EncoderConfig& config,
+                    const std::string& base) {
+  require(base == "bert", "{}: model_type: expected bert for a big_bird, found {}", folder,
+          config.model_type());
+  const std::string& head = config.architecture;
+  for (const char* other : {"ForSequenceClassification", "ForQuestionAnswering"}) {
+    require(!head.ends_with(other),
+            "{}: architectures: expected a model without a head whose layers differ in BigBird, "
+            "found {} (convert the model that it was fine-tuned from, then fine-tune the result)",
+            folder, head);
+  }
+}
+
 bool is_of_head(const std::string& name) {
   return !is_of_encoder(name) && !name.starts_with("pooler.");
 }
@@ -91,9 +105,11 @@ Json reattended_config(const std::string& folder, const Json& source, const Enco
                           "attention_dilation", "auto_map", "position_embedding_type"}) {
     json.erase(key);
   }
+  const bool is_big_bird = options.target == "big_bird";
+  if (is_big_bird) check_big_bird(folder, config, base);
   json["model_type"] = options.target;
-  json["base_model_type"] = base;
-  const Family& family = family_of(options.target, folder, base);
+  if (!is_big_bird) json["base_model_type"] = base;
+  const Family& family = family_of(options.target, folder, is_big_bird ? "" : base);
   const std::string own(config.family->class_prefix);
   const std::string ending = config.architecture.starts_with(own)
                                  ? config.architecture.substr(own.size())
@@ -104,6 +120,7 @@ Json reattended_config(const std::string& folder, const Json& source, const Enco
   json["vocab_size"] = config.vocab_size;
   json["type_vocab_size"] = config.type_vocab_size;
   json["layer_norm_eps"] = config.layer_norm_eps;
+  if (is_big_bird) json["hidden_act"] = name_of(config.activation);
   json["pad_token_id"] = config.pad_token_id;
   add_settings(options, json);
   const EncoderConfig target = parsed(json, options.target);
@@ -133,7 +150,8 @@ ConvertedWeights reattended_weights(const EncoderConfig& config, const Weights& 
   for (auto& drawn : drawn_tensors(target, seed)) tensors.push_back(std::move(drawn));
   const std::string prefix(has_head ? target.family->names.prefixes[0] : "");
   for (auto& [name, tensor] : tensors) {
-    result.tensors.emplace_back(is_of_head(name) ? name : prefix + name,
+    const std::string in_file = target.family->names.file_name(name);
+    result.tensors.emplace_back(is_of_head(name) ? in_file : prefix + in_file,
                                 plan.dtype ? tensor.to(*plan.dtype) : tensor);
   }
   return result;

@@ -49,9 +49,34 @@ std::vector<AnswerRows> answer_rows(const models::Batch& batch, const Targets& t
 /// Half the mean loss of the starts, half that of the ends.
 class AnswerHead final : public ClassifierHead {
  public:
-  using ClassifierHead::ClassifierHead;
+  AnswerHead(const HeadParts& parts, const models::EncoderConfig& config,
+             const models::LayerSource& source, std::string_view name)
+      : ClassifierHead(parts, source, config.hidden_size, name) {
+    if (config.traits().hides_questions) separator_ = config.sep_token_id;
+  }
+
+  Tensor logits(const ops::Context& context, const EncoderStates& states) const override {
+    Tensor all = ClassifierHead::logits(context, states);
+    if (!separator_) return all;
+    constexpr float kHidden = 1e6F;
+    return ops::lowered_rows(context, all, questions(states.batch), kHidden);
+  }
 
  private:
+  /// The tokens of each document up to its first separator, without the first one.
+  std::vector<ops::RowRange> questions(const models::Batch& batch) const {
+    std::vector<ops::RowRange> ranges;
+    for (Index i = 0; i < batch.documents(); ++i) {
+      const auto begin = batch.ids.begin() + batch.starts[at(i)];
+      const auto end = batch.ids.begin() + batch.starts[at(i) + 1];
+      const auto found = std::find(begin, end, static_cast<std::int32_t>(*separator_));
+      if (found == end || found == begin) continue;
+      const Index first = batch.starts[at(i)] + 1;
+      ranges.push_back({first, first + (found - begin)});
+    }
+    return ranges;
+  }
+
   ops::LossSum loss_of(const ops::Context& context, const Tensor& logits,
                        const models::Batch& batch, const Targets& targets,
                        const HeadLossOptions& options) const override {
@@ -82,6 +107,9 @@ class AnswerHead final : public ClassifierHead {
     total.sum *= total.weight;
     return total;
   }
+
+  /// Where questions are hidden, they end with it.
+  std::optional<Index> separator_;
 };
 
 /// Logits of the tokens of a row, apart: [n] that an answer starts, and that it ends.
@@ -222,15 +250,14 @@ class QuestionAnswering final : public Task {
                        .outputs = 2,
                        .dropout = config.head_dropout.spans,
                        .is_unmistakable = name != "classifier"};
-    parts.read_tokens(config);
+    parts.read_spans(config);
     return parts;
   }
 
   std::unique_ptr<Head> make_head(const models::EncoderConfig& config,
                                   const models::Weights& weights, DType dtype) const override {
-    auto head =
-        std::make_unique<AnswerHead>(*parts(config), models::layer_source(config, weights, dtype),
-                                     config.hidden_size, names().head);
+    auto head = std::make_unique<AnswerHead>(
+        *parts(config), config, models::layer_source(config, weights, dtype), names().head);
     if (!config.decoder) return head;
     return std::make_unique<DecodedHead>(config, weights, dtype, std::move(head));
   }
