@@ -129,7 +129,7 @@ def onnxruntime_run(config, n, dtype, options):
 
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
-#: What runs a model, and what writes the file that it reads.
+#: The call that runs a model, and the one that writes the file which it reads.
 PEERS = {
     "transformers": (transformers_run, None),
     "openvino": (openvino_run, openvino_export),
@@ -138,7 +138,7 @@ PEERS = {
 
 
 def run_peer(peer, config, n, dtype, options, more):
-    """What a process of its own prints; None if it fails."""
+    """The output of a process of its own; None if it fails."""
     command = [sys.executable, __file__, "--child", json.dumps(config), "--peers", peer, "-n", str(n), "--dtype", dtype]
     command += ["--threads", str(options.threads), "--repeats", str(options.repeats), *more]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -41,7 +41,7 @@ class Encoder final : public Network {
   Tensor embed(const ops::Context& context, const Batch& batch) const;
 
   ops::EmbeddingTables embeddings_;
-  /// Of embeddings that are dropped before it.
+  /// The norm of embeddings that are dropped before it.
   std::optional<ops::LayerNorm> embedding_norm_;
   std::optional<ops::Linear> projection_;
   Stack layers_;

@@ -21,7 +21,6 @@ struct HeadProbabilities {
   Tensor global;
 };
 
-/// What is added to the score of a query and a key of a document; −∞ hides the key.
 using ScoreTerm = kernels::ScoreTerm;
 
 /// Tensors that are there while a layer runs. x [n, D] is its input; both pointers are null where

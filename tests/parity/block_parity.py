@@ -86,7 +86,7 @@ def documents_of(case, generator):
         call["attention_mask"] = (torch.rand(shape, generator=generator) < 0.7).long()
     if case.mask == "stretch":
         call["attention_mask"][..., case.tokens // 3 : case.tokens // 2] = 0
-    # What is masked behind the last token is padding, which counts in the blocks of transformers, and not here.
+    # Masked tokens behind the last one are padding, which counts in the blocks of transformers, and not here.
     call["attention_mask"][..., [0, -1]] = 1
     if case.head != "QuestionAnswering":
         call["token_type_ids"] = torch.randint(0, case.config["type_vocab_size"], shape, generator=generator)

@@ -53,7 +53,7 @@ double distance_flops(const models::EncoderConfig& config, std::int64_t n) {
           static_cast<double>(n) * static_cast<double>(std::min<Index>(n, rows)));
 }
 
-/// What heads see, in as many parts as their softmax has.
+/// The specs of all parts of the softmax of a layer.
 std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index layer,
                                     const std::shared_ptr<const kernels::AttentionRows>& rows) {
   const kernels::AttentionPattern pattern = {

@@ -181,7 +181,7 @@ void attention(AttentionBackend backend, const AttentionSpec& spec, const Attent
     case AttentionBackend::fused:
       attention_fused(spec, in);
   }
-  // What is added to all scores does not change their softmax.
+  // A number that is added to all scores does not change their softmax.
   if (spec.log_weight == 0 || in.logsumexp == nullptr) return;
   float* logsumexp = in.logsumexp->data<float>();
   for (Index i = 0; i < in.logsumexp->size(); ++i) logsumexp[i] += spec.log_weight;

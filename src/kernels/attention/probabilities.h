@@ -28,7 +28,7 @@ struct ProbabilityLayout {
 };
 ProbabilityLayout probability_layout(const AttentionSpec& spec, DocumentHead which);
 
-/// What is added to the score of a query and a key of the document; −∞ hides the key.
+/// A number that is added to the score of a query and a key of the document; −∞ hides the key.
 using ScoreTerm = std::function<float(Index query, Index key)>;
 
 /// Inputs as for attention(): query and key are head-major [H, n, d], fp32 or bf16.

@@ -1,4 +1,4 @@
-// What tokens see in BigBird (Zaheer et al. 2020, arXiv 2007.14062 §2;
+// The keys that tokens see in BigBird (Zaheer et al. 2020, arXiv 2007.14062 §2;
 // docs/spec/other-attentions.md#h1), as parts of one softmax.
 #pragma once
 
@@ -28,8 +28,8 @@ std::vector<kernels::AttentionSpec> block_specs(
 kernels::AttentionSpec random_spec(const kernels::AttentionPattern& dense,
                                    const BlockRecipe& blocks, const kernels::AttentionRows& rows);
 
-/// What is added to scores while no block is drawn, in a text of n tokens: −∞ for keys that a query
-/// does not see.
+/// Numbers that are added to scores while no block is drawn, in a text of n tokens: −∞ for keys
+/// that a query does not see.
 ops::ScoreTerm block_term(const BlockRecipe& blocks, Index n);
 
 }  // namespace longformer::models

@@ -108,7 +108,7 @@ class AnswerHead final : public ClassifierHead {
     return total;
   }
 
-  /// Where questions are hidden, they end with it.
+  /// The end of questions that are hidden; absent where none is.
   std::optional<Index> separator_;
 };
 
