@@ -34,9 +34,9 @@ void score_offset(const Band& band, Index offset, float* scores) {
   const Index shift = rows.query_offset + offset * pattern.dilation;
   const float bias = head.biases.at(offset * pattern.dilation);
   // Windows of blocks do not move with the query.
-  const auto in_window = [&](Index query) {
-    if (pattern.block == 1) return true;
-    const OffsetRange seen = offsets_at(pattern, rows, query);
+  const auto in_window = [&band, offset](Index query) {
+    if (band.pattern.block == 1) return true;
+    const OffsetRange seen = offsets_at(band.pattern, band.rows, query);
     return seen.first <= offset && offset <= seen.last;
   };
   std::fill(scores, scores + range.begin, kMaskedScore);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "core/error.h"
@@ -176,13 +177,16 @@ void check(const AttentionSpec& spec) {
 
 double visible_pairs(const AttentionSpec& spec) {
   check(spec);
-  std::map<HeadPattern, Index> heads_of;
-  for (const HeadPattern& head : spec.heads) ++heads_of[head];
+  std::map<std::tuple<Index, Index, Index, Index>, Index> heads_of;
+  for (const auto& [left, right, dilation, block] : spec.heads) {
+    ++heads_of[{left, right, dilation, block}];
+  }
   double pairs = 0;
   for (const AttentionDocument& document : spec.rows->documents) {
     const DocumentRows rows(spec, document);
-    for (const auto& [pattern, heads] : heads_of) {
-      pairs += static_cast<double>(heads) * pairs_of(rows, pattern);
+    for (const auto& [key, heads] : heads_of) {
+      const auto& [left, right, dilation, block] = key;
+      pairs += static_cast<double>(heads) * pairs_of(rows, {left, right, dilation, block});
     }
   }
   return pairs;

@@ -45,9 +45,6 @@ struct HeadPattern {
   /// document.
   Range window(Index position) const;
 
-  bool operator==(const HeadPattern&) const = default;
-  auto operator<=>(const HeadPattern&) const = default;
-
  private:
   Index in_steps(Index reach) const {
     return reach >= kUnlimitedReach / block ? reach : reach * block + block - 1;
