@@ -91,8 +91,8 @@ double number_of(const Tensor& value) {
   return static_cast<double>(*value.data<float>());
 }
 
-Tensor lowered_rows(const Context& context, const Tensor& logits, std::span<const kernels::RowRange> ranges,
-                    float amount) {
+Tensor lowered_rows(const Context& context, const Tensor& logits,
+                    std::span<const kernels::RowRange> ranges, float amount) {
   Tensor lowered = context.memory.tensor(logits.shape(), DType::f32);
   std::memcpy(lowered.raw(), logits.raw(), logits.bytes());
   for (const kernels::RowRange& range : ranges) {

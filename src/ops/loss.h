@@ -42,8 +42,8 @@ Tensor mean_square_difference(const Context& context, const Tensor& x, const Ten
 double number_of(const Tensor& value);
 
 /// Logits [n, outputs] fp32, less an amount in the rows of the ranges.
-Tensor lowered_rows(const Context& context, const Tensor& logits, std::span<const kernels::RowRange> ranges,
-                    float amount);
+Tensor lowered_rows(const Context& context, const Tensor& logits,
+                    std::span<const kernels::RowRange> ranges, float amount);
 
 /// −log of the probability that a softmax down a column of logits [n, outputs], over the rows of
 /// each choice, gives to its right rows together: cross-entropy for one right row, the OR-loss of
