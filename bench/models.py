@@ -25,7 +25,7 @@ import peers
 
 SIZES = json.loads(pathlib.Path(__file__).with_name("models.json").read_text())
 # The longest document of families whose config.json may leave it out.
-LONGEST = {"bert": 512, "modernbert": 8192}
+LONGEST = {"bert": 512, "big_bird": 4096, "modernbert": 8192}
 
 
 def longest(config):

@@ -412,11 +412,11 @@ OptionFields fields(MaskingOptions& options);
 OptionField encoding_field(TextEncoding& encoding);
 
 struct ConvertOptions {
-  /// "longformer" (of a BART: LED), "linformer" or "performer". Only the first computes what the
-  /// source does, for documents within its windows: the others have to be trained. "longformer-lm"
-  /// reads a Transformer-XL with the names of its authors' code; beside the weights stands a
-  /// config.json with "symbols" or "vocabulary", and mem_len, tgt_len and so on where they are
-  /// known. Of the other options it knows the format and what is overwritten.
+  /// "longformer" (of a BART: LED), "linformer", "performer" or "big_bird" (of a BERT). The first
+  /// and the last compute what the source does, for documents within their windows; the others have
+  /// to be trained. "longformer-lm" reads a Transformer-XL with the names of its authors' code;
+  /// beside the weights stands a config.json with "symbols" or "vocabulary", and mem_len, tgt_len
+  /// and so on where they are known. Of the other options it knows format and overwrite.
   std::string target = "longformer";
   /// Longest document of the result in tokens, special tokens included. Absent: 4096 for a
   /// Longformer that is made of another encoder, else that of the source. A model with rotary

@@ -502,7 +502,12 @@ constexpr std::string_view kTable =
     "it is a table of tokens without layers, which makes vectors (embed, search, serve) and is "
     "neither trained nor converted here";
 
-constexpr std::array<Stranger, 43> kStrangers = {{
+constexpr std::string_view kTransformerXl =
+    "it is a language model, of which `longformer convert SOURCE TARGET --to longformer-lm` makes "
+    "one that runs here";
+
+constexpr std::array<Stranger, 44> kStrangers = {{
+    {"transfo-xl", kTransformerXl},
     {"model2vec", kTable},
     {"nystromformer", kOtherLong},
     {"reformer", kOtherLong},

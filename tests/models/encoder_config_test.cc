@@ -315,6 +315,7 @@ TEST(EncoderConfig, KeysOfDistances) {
 TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"nystromformer", "longformer-base-4096"},
+      {"transfo-xl", "--to longformer-lm"},
       {"deberta", "RoBERTa or ELECTRA"},
       {"albert", "DistilBERT"},
       {"t5", "those of LED and BART are"},

@@ -179,6 +179,21 @@ def compare_gradients(table, case, name, folder, call, targets):
         table.record("gradients", case, share / max(GRADIENT_TOLERANCE, 4 * rounding), 1.0)
 
 
+def compare_attentions(table, case, name, folder, call):
+    """Probabilities; those of the first block stand once in transformers, which gives it 1 + num_random_blocks of them."""
+    model = getattr(transformers, name).from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
+    with torch.inference_mode(), model_parity.softmax_in_input_precision():
+        expected = model(**call, output_attentions=True).attentions
+    found = longformer_cpp.load(folder)(**{k: v.numpy() for k, v in call.items()}, output_attentions=True).attentions
+    n, size, drawn = case.tokens, case.config["block_size"], case.config["num_random_blocks"]
+    is_dense = n <= (5 + 2 * drawn) * size or case.config["attention_type"] == "original_full"
+    for theirs, ours in zip(expected, found, strict=True):
+        right = theirs[0, :, :n, :n].numpy().copy()
+        if not is_dense:
+            right[:, size : (n - 1) // size * size, :size] *= 1 + drawn
+        table.compare("probabilities", case, [numpy.asarray(ours[0])], [right], 1e-5)
+
+
 def run_case(table, case, seed):
     generator = torch.Generator().manual_seed(seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -189,6 +204,8 @@ def run_case(table, case, seed):
                 call["attention_mask"].numpy())  # fmt: skip
         if case.head and case.mask is None:
             compare_gradients(table, case, name, folder, call, targets_of(case, generator))
+        if not case.head and case.mask is None and case.tokens < 1500:
+            compare_attentions(table, case, name, folder, call)
         if not case.head:
             ids = call["input_ids"][0].numpy()
             pair = [ids, ids[: max(1, len(ids) // 3)]]
