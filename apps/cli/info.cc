@@ -87,7 +87,8 @@ void print_table(Output& output, const FolderInfo& info) {
   row("token types", std::to_string(info.type_vocabulary_size));
   row("longest document", grouped(info.max_tokens) + " tokens");
   if (info.max_text_tokens > 0) row("longest text", grouped(info.max_text_tokens) + " tokens");
-  row("attention window", windows_text(info.windows));
+  const bool is_dense = info.attention.empty() || !info.windows.empty();
+  row("attention window", is_dense ? windows_text(info.windows) : "none");
   if (!info.attention.empty()) row("attention to", info.attention);
   row("receptive field", grouped(info.receptive_field) + " tokens to each side");
   row("tokenizer", info.tokenizer.empty() ? "none" : info.tokenizer);

@@ -14,6 +14,7 @@
 #include "longformer/embedding.h"
 #include "longformer/text.h"
 #include "models/adapter.h"
+#include "models/attention/bigbird.h"
 #include "models/config.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
@@ -144,7 +145,11 @@ Index predicted_memory(const EncoderConfig& config, DType dtype, const std::stri
            n * width * (size + 4);
   }
   const Index tables = (std::min(n, config.vocab_size) + n) * width * file_size;
-  const Index activations = n * width * (5 * size + 4);
+  // The parts of BigBird's softmax, and their sums, are there beside what they become.
+  const bool has_parts =
+      config.recipe.blocks && n > models::most_dense_tokens(*config.recipe.blocks);
+  const Index parts = has_parts ? 3 * n * width * size + 4 * n * config.heads * 4 : 0;
+  const Index activations = n * width * (5 * size + 4) + parts;
   const Index block = std::min(n, kernels::kRowBlock) *
                       (std::max(config.intermediate_size, 3 * width) * size + width * 4);
   return kProcessBytes + weights + tables + activations + available_threads() * block;
@@ -171,6 +176,7 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   }
   if (config.linformer) info.attention = models::description_of(*config.linformer);
   if (config.features) info.attention = models::description_of(*config.features);
+  if (config.recipe.blocks) info.attention = models::description_of(*config.recipe.blocks);
   if (info.windows.empty() || std::ranges::count(info.windows, 0) > 0) {
     info.receptive_field = config.max_tokens();
     return;

@@ -70,6 +70,14 @@ AttentionSpec spec_of(const AttentionPattern& pattern, AttentionRows rows) {
 
 }  // namespace
 
+std::string description_of(const BlockRecipe& blocks) {
+  return fmt::format(
+      "blocks of {} tokens: a token's own, those beside it, the first and the last; {} more are "
+      "drawn "
+      "while training",
+      blocks.size, blocks.random);
+}
+
 Index most_dense_tokens(const BlockRecipe& blocks) { return (5 + 2 * blocks.random) * blocks.size; }
 
 std::vector<AttentionSpec> block_specs(const AttentionPattern& dense, const BlockRecipe& blocks,

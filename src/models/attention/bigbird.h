@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/attention/spec.h"
@@ -11,6 +12,9 @@
 #include "ops/attention_probabilities.h"
 
 namespace longformer::models {
+
+/// "blocks of 64 tokens …", for people.
+std::string description_of(const BlockRecipe& blocks);
 
 /// Texts of at most so many tokens see all of themselves.
 Index most_dense_tokens(const BlockRecipe& blocks);
