@@ -5,7 +5,7 @@
                             [--peers transformers,openvino,onnxruntime] [--rounds 1] [--binary build/longformer]
 
 The sizes stand in bench/models.json. Lengths that a model does not read are left out. Each figure comes from a process
-of its own; with --peers, `transformers` (sdpa), OpenVINO and ONNX Runtime (fp32; packages onnxruntime, onnx and onnxscript)
+of its own; with --peers, `transformers` (sdpa where the family has it), OpenVINO and ONNX Runtime (fp32; packages onnxruntime, onnx and onnxscript)
 take turns with this program, each with its own export of the `transformers` model for documents of n tokens. Prints
 Markdown, and one JSON object per measurement to --output.
 """
@@ -57,7 +57,7 @@ def torch_model(config, dtype="fp32"):
     transformers.logging.set_verbosity_error()
     config = dict(config)
     made = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
-    return transformers.AutoModel.from_config(made, attn_implementation="sdpa").to(getattr(torch, DTYPES[dtype])).eval()
+    return transformers.AutoModel.from_config(made).to(getattr(torch, DTYPES[dtype])).eval()
 
 
 def torch_ids(n):
