@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "models/attention/attention.h"
+#include "models/config_limits.h"
 
 namespace longformer::models {
 namespace {
@@ -17,8 +18,7 @@ void read_big_bird(const formats::ConfigReader& config, EncoderConfig& model) {
   if (!config.has("hidden_act")) model.activation = Activation::gelu_tanh;
   // The layer of documents has the activation of the layers.
   model.head.activation = model.activation;
-  constexpr Index kMostVocabulary = 1 << 24;
-  model.sep_token_id = config.integer("sep_token_id", 66, 0, kMostVocabulary);
+  model.sep_token_id = config.integer("sep_token_id", 66, 0, kMaxVocabulary);
   if (config.boolean("rescale_embeddings", false)) {
     model.embedding_scale = std::sqrt(static_cast<double>(model.hidden_size));
   }

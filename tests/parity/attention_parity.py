@@ -13,7 +13,6 @@ rounding is not held against us. Exit code 1 when a difference is too large; a N
 import argparse
 import sys
 import tempfile
-import warnings
 
 import longformer_cpp
 import numpy
@@ -131,10 +130,7 @@ def main():
     parser.add_argument("--count", type=int, default=48)
     parser.add_argument("--seed", type=int, default=5)
     random_models.add_only(parser)
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    options = random_models.parse_quietly(parser)
     table = Table()
     cases = [c for c in cases_of(options) if options.only is None or c.index in options.only]
     for case in cases:

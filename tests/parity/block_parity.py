@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import types
-import warnings
 
 import longformer_cpp
 import model_parity
@@ -292,10 +291,7 @@ def main():
     parser.add_argument("--count", type=int, default=48)
     parser.add_argument("--seed", type=int, default=2)
     random_models.add_only(parser)
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    options = random_models.parse_quietly(parser)
     decks = random_models.Decks(options.seed)
     cases = [draw(i, decks) for i in range(options.count)]
     table = model_parity.Table()

@@ -16,7 +16,6 @@ import copy
 import sys
 import tempfile
 import time
-import warnings
 
 import head_parity
 import model_parity
@@ -207,10 +206,7 @@ def main():
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--longest", type=int, default=1536, help="cut documents here")
     random_models.add_only(parser)
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    options = random_models.parse_quietly(parser)
     import longformer_cpp as engine
 
     decks = random_models.Decks(options.seed)

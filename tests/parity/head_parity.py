@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 import types
-import warnings
 
 import model_parity
 import numpy
@@ -186,10 +185,7 @@ def main():
     parser.add_argument("--seed", type=int, default=5)
     random_models.add_only(parser)
     parser.add_argument("--verbose", action="store_true", help="print each case as it runs")
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    options = random_models.parse_quietly(parser)
     import longformer_cpp as engine
 
     decks = random_models.Decks(options.seed)

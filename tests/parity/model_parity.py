@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 import types
-import warnings
 
 import numpy
 import random_models
@@ -317,10 +316,7 @@ def main():
     parser.add_argument(
         "--oracles-only", action="store_true", help="compare the two oracles with each other only"
     )
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    options = random_models.parse_quietly(parser)
     engine = None
     if not options.oracles_only:
         import longformer_cpp as engine

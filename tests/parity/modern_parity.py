@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 import types
-import warnings
 
 import gradient_parity
 import head_parity
@@ -273,10 +272,7 @@ def main():
     parser.add_argument("--verbose", action="store_true", help="print each case as it runs")
     parser.add_argument("--no-bf16", dest="bf16", action="store_false")
     parser.add_argument("--oracles-only", action="store_true", help="compare transformers with itself only")
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    options = random_models.parse_quietly(parser)
     engine = None
     if not options.oracles_only:
         import longformer_cpp as engine

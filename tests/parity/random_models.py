@@ -6,6 +6,7 @@ until the deck is empty, so that a run of some dozens of cases meets all of them
 
 import json
 import pathlib
+import warnings
 from dataclasses import dataclass, field
 
 import numpy
@@ -160,6 +161,15 @@ class Case:
                 f"globals {','.join(map(str, count))}",
             ]
         return " ".join(parts)
+
+
+def parse_quietly(parser):
+    """The options; from here on warnings and progress bars do not interrupt the table."""
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return options
 
 
 def add_only(parser):

@@ -73,8 +73,7 @@ AttentionSpec spec_of(const AttentionPattern& pattern, AttentionRows rows) {
 std::string description_of(const BlockRecipe& blocks) {
   return fmt::format(
       "blocks of {} tokens: a token's own, those beside it, the first and the last; {} more are "
-      "drawn "
-      "while training",
+      "drawn while training",
       blocks.size, blocks.random);
 }
 
@@ -111,6 +110,23 @@ std::vector<AttentionSpec> block_specs(const AttentionPattern& dense, const Bloc
           spec_of(block, std::move(first))};
 }
 
+ops::ScoreTerm block_term(const BlockRecipe& blocks, Index n) {
+  if (n <= most_dense_tokens(blocks)) return {};
+  const Index last = kernels::divide_up(n, blocks.size) - 1;
+  const auto first_weight = static_cast<float>(std::log(1.0 + static_cast<double>(blocks.random)));
+  return [size = blocks.size, last, first_weight](Index query, Index key) {
+    const Index from = query / size, to = key / size;
+    if (from == 0 || from == last) return 0.0f;
+    if (to == 0) return first_weight;
+    const bool sees = to == last || std::abs(from - to) <= 1;
+    return sees ? 0.0f : -std::numeric_limits<float>::infinity();
+  };
+}
+
+namespace {
+
+/// The spec of gathered keys, of which each block between the first and the last has
+/// BlockRecipe::random blocks in the order of texts and blocks.
 AttentionSpec random_spec(const AttentionPattern& dense, const BlockRecipe& blocks,
                           const AttentionRows& rows) {
   AttentionRows drawn;
@@ -126,21 +142,6 @@ AttentionSpec random_spec(const AttentionPattern& dense, const BlockRecipe& bloc
   }
   return spec_of(dense, std::move(drawn));
 }
-
-ops::ScoreTerm block_term(const BlockRecipe& blocks, Index n) {
-  if (n <= most_dense_tokens(blocks)) return {};
-  const Index last = kernels::divide_up(n, blocks.size) - 1;
-  const auto first_weight = static_cast<float>(std::log(1.0 + static_cast<double>(blocks.random)));
-  return [size = blocks.size, last, first_weight](Index query, Index key) {
-    const Index from = query / size, to = key / size;
-    if (from == 0 || from == last) return 0.0f;
-    if (to == 0) return first_weight;
-    const bool sees = to == last || std::abs(from - to) <= 1;
-    return sees ? 0.0f : -std::numeric_limits<float>::infinity();
-  };
-}
-
-namespace {
 
 class BigBirdAttention final : public Attention {
  public:

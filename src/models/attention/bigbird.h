@@ -27,11 +27,6 @@ std::vector<kernels::AttentionSpec> block_specs(
     const kernels::AttentionPattern& dense, const BlockRecipe& blocks,
     const std::shared_ptr<const kernels::AttentionRows>& rows, bool has_random_blocks);
 
-/// The spec of gathered keys, of which each block between the first and the last has `count` blocks
-/// in the order of texts and blocks.
-kernels::AttentionSpec random_spec(const kernels::AttentionPattern& dense,
-                                   const BlockRecipe& blocks, const kernels::AttentionRows& rows);
-
 /// Numbers that are added to scores while no block is drawn, in a text of n tokens: −∞ for keys
 /// that a query does not see.
 ops::ScoreTerm block_term(const BlockRecipe& blocks, Index n);
