@@ -29,15 +29,18 @@ void read_big_bird(const formats::ConfigReader& config, EncoderConfig& model) {
   require(!config.boolean("is_decoder", false),
           "{}: is_decoder: expected false, found true: BigBird's decoder is not run",
           config.name());
-  constexpr std::array<std::string_view, 2> kTypes = {"block_sparse", "original_full"};
-  const bool is_dense = config.choice("attention_type", kTypes, "block_sparse") == 1;
-  const Index most = model.max_position_embeddings;
-  const BlockRecipe blocks = {.size = config.integer("block_size", 64, 1, most),
-                              .random = config.integer("num_random_blocks", 3, 0, most)};
-  if (!is_dense) recipe.blocks = blocks;
+  recipe.blocks = block_recipe(config, model.max_position_embeddings);
 }
 
 }  // namespace
+
+std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config, Index positions) {
+  constexpr std::array<std::string_view, 2> kTypes = {"block_sparse", "original_full"};
+  const bool is_dense = config.choice("attention_type", kTypes, "block_sparse") == 1;
+  const BlockRecipe blocks = {.size = config.integer("block_size", 64, 1, positions),
+                              .random = config.integer("num_random_blocks", 3, 0, positions)};
+  return is_dense ? std::nullopt : std::optional(blocks);
+}
 
 Family big_bird(EncoderTraits bert) {
   bert.defaults.vocab_size = 50358;
