@@ -29,16 +29,16 @@ void read_big_bird(const formats::ConfigReader& config, EncoderConfig& model) {
   require(!config.boolean("is_decoder", false),
           "{}: is_decoder: expected false, found true: BigBird's decoder is not run",
           config.name());
-  recipe.blocks = block_recipe(config, model.max_position_embeddings);
+  recipe.blocks = block_recipe(config);
 }
 
 }  // namespace
 
-std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config, Index positions) {
+std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config) {
   constexpr std::array<std::string_view, 2> kTypes = {"block_sparse", "original_full"};
   const bool is_dense = config.choice("attention_type", kTypes, "block_sparse") == 1;
-  const BlockRecipe blocks = {.size = config.integer("block_size", 64, 1, positions),
-                              .random = config.integer("num_random_blocks", 3, 0, positions)};
+  const BlockRecipe blocks = {.size = config.integer("block_size", 64, 1, kMaxPositions),
+                              .random = config.integer("num_random_blocks", 3, 0, kMaxLayers)};
   return is_dense ? std::nullopt : std::optional(blocks);
 }
 

@@ -11,6 +11,6 @@ namespace longformer::models {
 Family big_bird(EncoderTraits bert);
 
 /// The blocks of config.json; none where everything is seen.
-std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config, Index positions);
+std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config);
 
 }  // namespace longformer::models

@@ -9,6 +9,7 @@
 #include "models/attention/attention.h"
 #include "models/attention/global_local.h"
 #include "models/block_families.h"
+#include "models/config_limits.h"
 
 namespace longformer::models {
 namespace {
@@ -145,9 +146,8 @@ void read_pegasus_x(const formats::ConfigReader& config, EncoderConfig& model) {
   recipe.attention_bias = false;
   recipe.position_rows = PositionRows::rounded_sinusoids;
   even_width(config, model, 4);
-  const Index most = model.max_position_embeddings;
-  const GlobalLocalRecipe read = {.block = config.integer("block_size", 512, 1, most),
-                                  .globals = config.integer("num_global_tokens", 32, 1, most),
+  const GlobalLocalRecipe read = {.block = config.integer("block_size", 512, 1, kMaxPositions),
+                                  .globals = config.integer("num_global_tokens", 32, 1, kMaxHidden),
                                   .staggers = config.boolean("stagger_local_blocks", true)};
   require(!read.staggers || read.block % 2 == 0,
           "{}: block_size: expected an even number with stagger_local_blocks, found {}",
@@ -162,7 +162,7 @@ void read_bigbird_pegasus(const formats::ConfigReader& config, EncoderConfig& mo
   if (!config.has("hidden_act")) model.activation = Activation::gelu_tanh;
   model.recipe.norms_embeddings = false;
   model.recipe.attention_bias = config.boolean("use_bias", false);
-  model.recipe.blocks = block_recipe(config, model.max_position_embeddings);
+  model.recipe.blocks = block_recipe(config);
 }
 
 /// Traits of BART's kin.
