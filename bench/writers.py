@@ -23,7 +23,7 @@ DEFAULT = "led-large,led-large-512,bigbird-pegasus-12,pegasus-x-12,bigbird-pegas
 
 
 def measured(name, n, dtype, options):
-    """What `bench generate` says of one model."""
+    """The row of `bench generate` for one model."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(SIZES[name], file)
         file.flush()

@@ -1,5 +1,5 @@
 // The decoders of LED and BART, and of Pegasus and its kin: they write texts about what an encoder
-// has read (docs/spec/led-and-generation.md#b4, #b8).
+// has read (docs/spec/led-and-generation.md#b4, #b15).
 //
 // R tokens of the texts that are written, D hidden size, V vocabulary.
 #pragma once

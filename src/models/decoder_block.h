@@ -1,5 +1,5 @@
 // A layer of a decoder: it attends to the tokens that are written, then to the source
-// (docs/spec/led-and-generation.md#b4, #b8).
+// (docs/spec/led-and-generation.md#b4, #b15).
 //
 // R rows: the tokens of all texts of a pass, behind each other.
 #pragma once

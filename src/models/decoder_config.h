@@ -1,5 +1,5 @@
 // config.json of what stands behind an encoder and writes texts: the decoders of LED and BART, and
-// of Pegasus and its kin (docs/spec/led-and-generation.md#b1, #b8).
+// of Pegasus and its kin (docs/spec/led-and-generation.md#b1, #b15).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Tables of positions that are added to tokens: learned ones, and sines and cosines
-// (docs/spec/led-and-generation.md#b8).
+// (docs/spec/led-and-generation.md#b15).
 #pragma once
 
 #include <string>

@@ -42,13 +42,13 @@ constexpr auto kLedNames = encoder_renames(std::array<Rename, 2>{{
     {".attention.self.", ".self_attn.longformer_self_attn.", "encoder.layer"},
 }});
 /// Projections of BART's attention, which its kin have too.
-constexpr std::array<Rename, 4> kProjections = {{
+constexpr std::array<Rename, 4> kApartProjections = {{
     {".attention.output.dense.", ".self_attn.out_proj.", "encoder.layer"},
     {".attention.self.query.", ".self_attn.q_proj.", "encoder.layer"},
     {".attention.self.key.", ".self_attn.k_proj.", "encoder.layer"},
     {".attention.self.value.", ".self_attn.v_proj.", "encoder.layer"},
 }};
-constexpr auto kBartNames = encoder_renames(kProjections);
+constexpr auto kBartNames = encoder_renames(kApartProjections);
 constexpr std::array<KeyName, 10> kLedKeys = {
     {{"hidden_size", "d_model"},
      {"num_hidden_layers", "encoder_layers"},
@@ -111,16 +111,16 @@ constexpr auto kBigBirdPegasusNames =
 constexpr auto kPegasusNames = with_final_norm(kBartNames, kOwnFinalNorm);
 constexpr auto kPegasusXNames = with_final_norm(
     encoder_renames(std::array<Rename, 6>{{
-        kProjections[0],
-        kProjections[1],
-        kProjections[2],
-        kProjections[3],
+        kApartProjections[0],
+        kApartProjections[1],
+        kApartProjections[2],
+        kApartProjections[3],
         {".attention.global.LayerNorm.", ".global_self_attn_layer_norm.", "encoder.layer"},
         {"embeddings.global.", "encoder.embed_global."},
     }}),
     kOwnFinalNorm);
 
-/// What Pegasus and its kin have in common.
+/// Norms of Pegasus and its kin.
 void norm_first(EncoderConfig& model) {
   model.recipe.norm_first = true;
   model.recipe.has_final_norm = true;

@@ -1,5 +1,5 @@
 // Encoders with a decoder: LED and BART, and those whose norms come before the sub-layers
-// (docs/spec/led-and-generation.md#b1, #b8).
+// (docs/spec/led-and-generation.md#b1, #b15).
 #pragma once
 
 #include "models/registry.h"

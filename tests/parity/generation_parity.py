@@ -126,7 +126,11 @@ class Case:
         return True
 
     def compare_more(self, table, model, theirs):
-        """What a family has beside the others."""
+        """Further comparisons of a family."""
+
+    @staticmethod
+    def compare_once(table):
+        """Comparisons without a case."""
 
     def ids(self, count):
         return [self.rng.randrange(self.vocabulary) for _ in range(count)]
@@ -302,7 +306,7 @@ def compare_gradients(table, case, model, double):
 
 
 def their_loss(case, double, labels):
-    """Of a padded batch; of one document after another where padding changes something."""
+    """The loss of a padded batch, or of one document after another where padding changes something."""
     if case.padded_differ():
         counts = [sum(label != -100 for label in one) for one in labels]
         with softmax_in_input_precision():
@@ -398,6 +402,8 @@ def main(case_class=Case, title=__doc__.splitlines()[0], name="generation_parity
         compare_logits(table, case, model, their_logits(fp32, case), their_logits(double, case))
         case.compare_more(table, model, fp32)
         compare_texts(case, model, fp32, double, counts, failures)
+    if options.only is None:
+        case_class.compare_once(table)
     table.print()
     print("\n" + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
     failures = table.failures + failures

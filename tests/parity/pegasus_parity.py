@@ -9,10 +9,16 @@ in `transformers`, which makes something else of a document that is padded with 
 difference; a NaN is.
 """
 
+import json
 import pathlib
+import random
 import sys
+import tempfile
+import types
 
+import block_parity
 import generation_parity
+import longformer_cpp
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
@@ -90,6 +96,36 @@ class Case(generation_parity.Case):
             out = self.run(theirs, input_ids=ids, attention_mask=mask, decoder_input_ids=torch.tensor(texts))
         found = model.text_logits(ids.numpy(), texts, attention_mask=mask.numpy())
         table.compare(f"{self.kind} logits of a padded batch", self, found, list(out.logits.numpy()), 2e-4)
+
+    @staticmethod
+    def compare_once(table):
+        """Losses of `finetune` with a rate of 0, without dropout: those of `model.train()`, which draws blocks with numpy."""
+        sizes = {"vocab_size": 40, "d_model": 32, "encoder_layers": 3, "decoder_layers": 1, "encoder_attention_heads": 2,
+                 "decoder_attention_heads": 2, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "block_size": 16,
+                 "num_random_blocks": 3, "max_position_embeddings": 1024, "dropout": 0.0}  # fmt: skip
+        for tokens in (1024, 700, 333, 100):
+            case = types.SimpleNamespace(index=tokens, describe=lambda: f"BigBird-Pegasus, {tokens} tokens")
+            with tempfile.TemporaryDirectory() as place:
+                folder, data = pathlib.Path(place, "model"), pathlib.Path(place, "data.jsonl")
+                torch.manual_seed(tokens)
+                model = transformers.BigBirdPegasusForConditionalGeneration(transformers.BigBirdPegasusConfig(**sizes))
+                generation_parity.draw(model, 0.4)
+                model.save_pretrained(folder)
+                block_parity.write_tokenizer(folder)
+                draw = random.Random(tokens)
+                pairs = [[[draw.randrange(3, 40) for _ in range(count - 2)] for count in (tokens, 12)] for _ in range(2)]
+                words = [[" ".join(f"w{i}" for i in ids) for ids in pair] for pair in pairs]
+                data.write_text("".join(json.dumps({"text": a, "summary": b}) + "\n" for a, b in words))
+                result = longformer_cpp.finetune(folder, data, pathlib.Path(place, "out"), task="seq2seq", max_steps=1,
+                                                 learning_rate=1e-12, per_device_train_batch_size=2, logging_steps=1)  # fmt: skip
+                ids, labels = (torch.tensor([[1, *pair[i], 2] for pair in pairs]) for i in (0, 1))
+                call = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": labels}
+                double = transformers.BigBirdPegasusForConditionalGeneration.from_pretrained(folder, dtype=torch.float64)
+                with torch.inference_mode():
+                    drawn, still = double.train()(**call).loss.item(), double.eval()(**call).loss.item()
+            table.record("BigBirdPegasus loss while blocks are drawn", case, abs(result.loss - drawn), 1e-4)
+            if tokens > 176 and abs(drawn - still) < 1e-4:
+                table.failures.append(f"{tokens} tokens: drawn blocks change nothing")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // Attention of PegasusX (Phang et al. 2022, arXiv 2208.04347 §3;
-// docs/spec/other-attentions.md#pegasus-x): blocks, and global tokens that are no tokens of a text.
+// docs/spec/other-attentions.md#h7): blocks, and global tokens that are no tokens of a text.
 //
 // The rows of a pass are the n tokens of all its texts, then G global rows for each text.
 #pragma once
