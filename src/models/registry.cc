@@ -296,7 +296,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 30> kFamilies = {{
+const std::array<Family, 32> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -439,6 +439,16 @@ const std::array<Family, 30> kFamilies = {{
      .class_prefix = "Performer",
      .names = {.prefixes = kRoberta},
      .encoder = with_features(roberta(50265, "RobertaTokenizer"))},
+    {.model_type = "blockwise",
+     .base = "bert",
+     .class_prefix = "Blockwise",
+     .names = {.prefixes = kBert},
+     .encoder = with_shifted_blocks(bert())},
+    {.model_type = "blockwise",
+     .base = "roberta",
+     .class_prefix = "Blockwise",
+     .names = {.prefixes = kRoberta},
+     .encoder = with_shifted_blocks(roberta(50265, "RobertaTokenizer"))},
     {.model_type = "led",
      .class_prefix = "LED",
      .names = {.prefixes = kLed, .renames = kLedNames},

@@ -8,6 +8,7 @@
 
 #include "kernels/attention/spec.h"
 #include "models/attention/bigbird.h"
+#include "models/attention/blockwise.h"
 #include "models/registry.h"
 
 namespace longformer {
@@ -63,6 +64,17 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
       .global_queries = kernels::GlobalQueries::see_everything};
   if (config.recipe.blocks) {
     return models::block_specs(pattern, *config.recipe.blocks, rows, false);
+  }
+  if (const auto& blocks = config.recipe.shifted_blocks) {
+    std::vector<AttentionSpec> specs;
+    for (Index shift = 0; shift < blocks->blocks; ++shift) {
+      kernels::AttentionPattern of_shift = pattern;
+      of_shift.heads.resize(
+          static_cast<std::size_t>(blocks->heads_of_shift[static_cast<std::size_t>(shift)]));
+      specs.push_back(
+          {of_shift, kernels::shared(models::shifted_block_rows(*blocks, shift, *rows))});
+    }
+    return specs;
   }
   return {{pattern, rows}};
 }
