@@ -1,4 +1,4 @@
-"""What the baselines of experiments/compare share: reading of texts, training, evaluation. PyTorch, no part of the product."""
+"""Common parts of the baselines of experiments/compare: reading of texts, training, evaluation. PyTorch, no part of the product."""
 
 import argparse
 import json

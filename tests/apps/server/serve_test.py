@@ -369,24 +369,6 @@ class TestRanking:
             assert [(row["index"], row["relevance_score"]) for row in found["results"]] == [(row["index"], row["score"]) for row in tei[:2]]
             assert all(row["document"] == {"text": self.TEXTS[row["index"]]} and "relevant_spans" not in row for row in found["results"])
 
-    def test_is_the_third_stage_of_a_search(self, server):
-        ask = {"query": self.QUERY, "texts": self.TEXTS, "mode": "dense"}
-        plain = server.post("/search", ask).works()["hits"]
-        rows = server.post("/rerank", {"query": self.QUERY, "texts": [hit["text"] for hit in plain]}).works()
-        found = server.post("/search", ask | {"rerank": "reranker", "top_k": 2}).works()["hits"]
-        assert [hit["document"] for hit in found] == [plain[row["index"]]["document"] for row in rows[:2]]
-        close([hit["score"] for hit in found], [row["score"] for row in rows[:2]])
-        assert [hit["cosine"] for hit in found] == [plain[row["index"]]["cosine"] for row in rows[:2]]
-        # Of the documents that are kept, a name that is empty, and fewer passages than are there.
-        kept = [server.post("/documents", {"name": text, "text": text}).works()["id"] for text in self.TEXTS]
-        best = server.post("/search", {**ask, "texts": None, "documents": kept, "top_k": 1}).works()["hits"]
-        stage = {"rerank": "", "rerank_depth": 1, "top_k": 1, "texts": None, "documents": kept}
-        assert server.post("/search", ask | stage).works()["hits"][0]["document"] == best[0]["document"]
-        server.post("/search", ask | {"rerank": "vectors"}).refused(424, "Backend", "reranks")
-        server.post("/search", ask | {"rerank": "nobody"}).refused(404, "Validation", "nobody")
-        server.post("/search", ask | {"rerank": 5}).refused(422, "Validation", "rerank")
-        server.post("/search", ask | {"rerank_depth": 5}).refused(422, "Validation", "rerank_depth")
-
     def test_long_documents_get_the_best_of_their_segments(self, server):
         text = " ".join(f"he was {word} of the" for word in ("his", "in", "and", "for") * 20)
         whole = self.ask(server, documents=[text])
