@@ -222,8 +222,11 @@ void LanguageModelObjective::set_phases() {
   const TrainingOptions& training = options_.training;
   const Index accumulated = training.gradient_accumulation_steps;
   if (options_.phases_file.empty()) {
-    const Index length = options_.length.value_or(
-        config_.has_memory() ? config_.lengths.segment : LanguageModelTraining::kUsualLength);
+    Index usual = LanguageModelTraining::kUsualLength;
+    if (config_.has_memory()) usual = config_.lengths.segment;
+    // Every position is trained in every step.
+    if (config_.positions == models::Positions::axial) usual = config_.max_positions;
+    const Index length = options_.length.value_or(usual);
     require(length >= 1, OptionName("length"), "expected 1 or more, found {}", length);
     models::MemoryLengths lengths = config_.lengths;
     lengths.segment = length;
