@@ -30,7 +30,8 @@ const TensorNames& reformer_names() {
   return kNames;
 }
 
-/// What the numbers of the model are.
+/// What the numbers of the model are: as config.json says where it has the keys of our folders,
+/// else tokens, else bytes.
 struct Symbols {
   std::string vocabulary;
   /// Rows of the tables before the first symbol.
@@ -40,6 +41,8 @@ struct Symbols {
 
 Symbols symbols_of(const formats::ConfigReader& config, const std::string& folder) {
   const Index count = config.integer("vocab_size", 320, 1, kMaxVocabulary);
+  if (config.has("symbols")) return {"bytes", 0, count};
+  if (config.has("vocabulary")) return {config.string("vocabulary", ""), 0, count};
   if (text::has_tokenizer(folder)) return {"tokenizer", 0, count};
   require(count == kBytes || count == kBytes + kByteOffset,
           "{}: expected the files of a tokenizer, or a vocab_size of {} or {} for bytes, found "
@@ -56,6 +59,7 @@ Json reformer_config(const formats::ConfigReader& source, const Symbols& symbols
   Json json = {{"model_type", kLanguageModelType}, {"attention", "reformer"}};
   json["vocabulary"] = symbols.vocabulary;
   json["vocab_size"] = symbols.count;
+  if (source.has("symbols")) json["symbols"] = Json(source.at("symbols"));
   json["hidden_size"] = source.integer("hidden_size", 256, 2, kMaxHidden);
   if (!source.has("attn_layers")) {
     json["attn_layers"] = {"local", "lsh", "local", "lsh", "local", "lsh"};
