@@ -187,7 +187,7 @@ void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   }
 }
 
-void read_chunks(const ConfigReader& config, LanguageModelConfig& model) {
+void read_reformer_keys(const ConfigReader& config, LanguageModelConfig& model) {
   const Positions positions = model.positions;
   require(positions != Positions::relative && positions != Positions::infused,
           "{}: positions: expected axial, learned, sinusoidal or none with the attention reformer, "
@@ -357,7 +357,7 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   }
   model.dropout = rate(config, "dropout", 0.2);
   model.attention_dropout = rate(config, "attention_dropout", 0);
-  if (model.has_chunks()) read_chunks(config, model);
+  if (model.has_chunks()) read_reformer_keys(config, model);
   model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
   model.initializer_range = positive(config, "initializer_range", 0.02);
   model.tie_word_embeddings = config.boolean("tie_word_embeddings", !model.has_chunks());

@@ -11,7 +11,7 @@
 
 namespace longformer::models {
 
-/// What a layer sorts its tokens by: their places, or hashes of what they are.
+/// Tokens of a layer lie in the order of their places, or of hashes of what they are.
 enum class ChunkLayer { local, lsh };
 
 struct ReformerConfig {

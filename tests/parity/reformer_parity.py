@@ -98,7 +98,7 @@ def shared_padding(config, length):
 
 
 def written_by(model, config, ids):
-    """What transformers writes, and how near the best two logits came."""
+    """Text that transformers writes, and how near the best two logits came."""
     with torch.no_grad():
         out = model.generate(torch.tensor([ids]), max_new_tokens=WRITTEN, do_sample=False, output_logits=True,
                              return_dict_in_generate=True)  # fmt: skip

@@ -111,7 +111,7 @@ Index first_key(const HeadOfDocument& head, const Tensor& key) {
 }
 
 /// The rows of a tile and their scores, −∞ where a key is not seen.
-void score(const HeadOfDocument& head, const Inputs& in, Tile& tile) {
+void score_tile(const HeadOfDocument& head, const Inputs& in, Tile& tile) {
   const SortedChunks& spec = head.spec;
   const Index d = spec.head_size, rows = std::ssize(tile.queries), keys = std::ssize(tile.keys);
   gather(in.query, first_query(head, in.query), d, tile.queries, tile.query);
@@ -147,7 +147,7 @@ void drop_row(const HeadOfDocument& head, Index chunk, Index query, std::span<fl
   }
 }
 
-/// What the queries of a head have seen so far.
+/// Sums over what the queries of a head have seen so far.
 struct Sums {
   explicit Sums(const HeadOfDocument& head)
       : highest(at(head.document.rows.query_count), kNothing),
@@ -199,7 +199,7 @@ void forward_head(const HeadOfDocument& head, const SortedChunksArguments& in) {
   Floats product;
   for (Index chunk = 0; chunk < head.chunks(); ++chunk) {
     if (!fill_numbers(head, chunk, tile)) continue;
-    score(head, {in.query, in.key, in.value}, tile);
+    score_tile(head, {in.query, in.key, in.value}, tile);
     add_tile(head, chunk, tile, product, sums);
   }
   float* logsumexp = in.logsumexp.data<float>() + first_query(head, in.query);
@@ -219,8 +219,8 @@ void forward_head(const HeadOfDocument& head, const SortedChunksArguments& in) {
 }
 
 /// Gradients of a head in fp32, by row of the document.
-struct HeadGradients {
-  HeadGradients(const HeadOfDocument& head, Index d)
+struct ChunkGradients {
+  ChunkGradients(const HeadOfDocument& head, Index d)
       : query(at(head.document.rows.query_count * d)),
         key(at(head.document.rows.key_count * d)),
         value(key.size()) {}
@@ -268,11 +268,11 @@ void row_backward(const HeadOfDocument& head, Index chunk, Index i, float logsum
 }
 
 void tile_backward(const HeadOfDocument& head, Index chunk, const SortedChunksBackwardArguments& in,
-                   BackwardTile& b, HeadGradients& gradients) {
+                   BackwardTile& b, ChunkGradients& gradients) {
   const Index d = head.spec.head_size;
   Tile& tile = b.tile;
   if (!fill_numbers(head, chunk, tile)) return;
-  score(head, {in.query, in.key, in.value}, tile);
+  score_tile(head, {in.query, in.key, in.value}, tile);
   gather_tokens(in.out, head, tile.queries, b.out);
   gather_tokens(in.out_gradient, head, tile.queries, b.gradient);
   const Index rows = std::ssize(tile.queries), keys = std::ssize(tile.keys);
@@ -299,7 +299,7 @@ void tile_backward(const HeadOfDocument& head, Index chunk, const SortedChunksBa
 void backward_head(const HeadOfDocument& head, const SortedChunksBackwardArguments& in) {
   const Index d = head.spec.head_size;
   const AttentionDocument& rows = head.document.rows;
-  HeadGradients gradients(head, d);
+  ChunkGradients gradients(head, d);
   BackwardTile tile;
   for (Index chunk = 0; chunk < head.chunks(); ++chunk) {
     tile_backward(head, chunk, in, tile, gradients);

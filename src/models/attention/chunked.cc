@@ -90,8 +90,8 @@ std::vector<std::int32_t> numbers_from(Index first, Index count) {
 }
 
 /// One query, the last key, with the keys of a list for each head and round, or for all heads.
-ChunkedDocument listed(const AttentionDocument& rows, const ChunkedPast::Numbers& lists,
-                       Index rounds) {
+ChunkedDocument one_query(const AttentionDocument& rows, const ChunkedPast::Numbers& lists,
+                          Index rounds) {
   const auto own = static_cast<std::int32_t>(rows.query_offset);
   Index longest = 1;
   for (const auto& list : lists) longest = std::max(longest, std::ssize(list));
@@ -184,7 +184,7 @@ ChunkedDocument ChunkedAttention::next_token(const ops::Context& context, const 
     const Index begin =
         std::max<Index>(0, (own.tokens / chunks_.length - chunks_.before) * chunks_.length);
     const Index skipped = own.tokens + 1 - n;
-    return listed(rows, {numbers_from(begin - skipped, own.tokens + 1 - begin)}, 1);
+    return one_query(rows, {numbers_from(begin - skipped, own.tokens + 1 - begin)}, 1);
   }
   const auto hashed = [&](Index first, Index count) {
     return kernels::hash_buckets(key, rows.key_begin + first, count, *rotations_->of(own.factors),
@@ -195,14 +195,14 @@ ChunkedDocument ChunkedAttention::next_token(const ops::Context& context, const 
       own.factors = reformer_.buckets_for(n);
       own.keep(hashed(0, n), n);
     }
-    return listed(rows, {numbers_from(0, n)}, 1);
+    return one_query(rows, {numbers_from(0, n)}, 1);
   }
   own.add(hashed(n - 1, 1));
   ChunkedPast::Numbers lists;
   for (const auto& order : own.order) {
     lists.push_back(chunk_of(order, static_cast<std::int32_t>(n - 1), chunks_));
   }
-  return listed(rows, lists, reformer_.hashes);
+  return one_query(rows, lists, reformer_.hashes);
 }
 
 std::vector<ChunkedDocument> ChunkedAttention::documents(const ops::Context& context,

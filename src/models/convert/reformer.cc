@@ -30,8 +30,8 @@ const TensorNames& reformer_names() {
   return kNames;
 }
 
-/// What the numbers of the model are: as config.json says where it has the keys of our folders,
-/// else tokens, else bytes.
+/// Symbols that the numbers of the model stand for: as config.json says where it has the keys of
+/// our folders, else tokens, else bytes.
 struct Symbols {
   std::string vocabulary;
   /// Rows of the tables before the first symbol.
@@ -165,7 +165,7 @@ Tensors reformer_tensors(const Weights& weights, const LanguageModelConfig& conf
   return tensors;
 }
 
-/// What the model asks for, in its order, each of the shape that the configuration says.
+/// Tensors that the model asks for, in its order, each of the shape that the configuration says.
 std::vector<std::pair<std::string, Tensor>> checked_tensors(const LanguageModelConfig& config,
                                                             const Tensors& tensors,
                                                             const std::string& source) {

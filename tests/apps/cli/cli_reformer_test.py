@@ -77,7 +77,7 @@ class TestConvert:
         run("convert", changed(tmp_path, **keys), tmp_path / "lm", "--to", "longformer-lm").fails(1, *words)
 
     def test_bytes_begin_at_two(self, tmp_path):
-        """As in google/reformer-enwik8."""
+        """google/reformer-enwik8 has it so."""
         folder = changed(tmp_path, vocabulary=None, vocab_size=258)
         source = tensors(folder / "model.safetensors")
         for name, values in source.items():
