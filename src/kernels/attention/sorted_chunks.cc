@@ -12,7 +12,7 @@
 namespace longformer::kernels {
 namespace {
 
-constexpr float kNothing = -std::numeric_limits<float>::infinity();
+constexpr float kUnseen = -std::numeric_limits<float>::infinity();
 
 using Floats = std::vector<float>;
 
@@ -126,7 +126,7 @@ void score_tile(const HeadOfDocument& head, const Inputs& in, Tile& tile) {
     for (Index j = 0; j < keys; ++j) {
       const Index key = tile.keys[at(j)];
       const bool hidden = (spec.causal && key > own) || (!spec.sees_itself && key == own);
-      row[j] = hidden ? kNothing : row[j];
+      row[j] = hidden ? kUnseen : row[j];
     }
   }
 }
@@ -150,7 +150,7 @@ void drop_row(const HeadOfDocument& head, Index chunk, Index query, std::span<fl
 /// Sums over what the queries of a head have seen so far.
 struct Sums {
   explicit Sums(const HeadOfDocument& head)
-      : highest(at(head.document.rows.query_count), kNothing),
+      : highest(at(head.document.rows.query_count), kUnseen),
         denominator(highest.size()),
         out(highest.size() * at(head.spec.head_size)) {}
   Floats highest, denominator, out;
@@ -163,12 +163,12 @@ void add_tile(const HeadOfDocument& head, Index chunk, Tile& tile, Floats& produ
   for (Index i = 0; i < rows; ++i) {
     const Index query = tile.queries[at(i)];
     float* row = tile.scores.data() + i * keys;
-    float top = kNothing;
+    float top = kUnseen;
     // In this order a NaN becomes the maximum and shows in the result.
     for (Index j = 0; j < keys; ++j) top = top >= row[j] ? top : row[j];
     const float before = sums.highest[at(query)];
     const float raised = before >= top ? before : top;
-    if (raised == kNothing) {
+    if (raised == kUnseen) {
       std::fill_n(row, keys, 0.0f);
       continue;
     }
@@ -177,7 +177,7 @@ void add_tile(const HeadOfDocument& head, Index chunk, Tile& tile, Floats& produ
       row[j] = softmax_weight(row[j] - raised);
       sum += row[j];
     }
-    rescale[at(i)] = before == kNothing ? 0.0f : softmax_weight(before - raised);
+    rescale[at(i)] = before == kUnseen ? 0.0f : softmax_weight(before - raised);
     sums.denominator[at(query)] = sums.denominator[at(query)] * rescale[at(i)] + sum;
     sums.highest[at(query)] = raised;
     if (head.spec.dropout.active()) drop_row(head, chunk, query, {row, at(keys)});
@@ -206,9 +206,9 @@ void forward_head(const HeadOfDocument& head, const SortedChunksArguments& in) {
   for (Index i = 0; i < rows.query_count; ++i) {
     float* out = sums.out.data() + i * d;
     const float denominator = sums.denominator[at(i)];
-    if (sums.highest[at(i)] == kNothing) {
+    if (sums.highest[at(i)] == kUnseen) {
       copy_floats(in.value, first_key(head, in.value) + rows.query_offset + i, d, out);
-      logsumexp[i] = kNothing;
+      logsumexp[i] = kUnseen;
     } else {
       for (Index c = 0; c < d; ++c) out[c] /= denominator;
       logsumexp[i] = sums.highest[at(i)] + std::log(denominator);
@@ -246,7 +246,7 @@ void row_backward(const HeadOfDocument& head, Index chunk, Index i, float logsum
   const Index d = head.spec.head_size, keys = std::ssize(b.tile.keys);
   float* row = b.tile.scores.data() + i * keys;
   float* passed = b.passed.data() + i * keys;
-  if (logsumexp == kNothing) {
+  if (logsumexp == kUnseen) {
     std::fill_n(row, keys, 0.0f);
     std::fill_n(passed, keys, 0.0f);
     return;
@@ -306,7 +306,7 @@ void backward_head(const HeadOfDocument& head, const SortedChunksBackwardArgumen
   }
   const float* logsumexp = in.logsumexp.data<float>() + first_query(head, in.query);
   for (Index i = 0; i < rows.query_count; ++i) {
-    if (logsumexp[i] != kNothing) continue;
+    if (logsumexp[i] != kUnseen) continue;
     gather_tokens(in.out_gradient, head, std::span(&i, 1), tile.gradient);
     float* to = gradients.value.data() + (rows.query_offset + i) * d;
     for (Index c = 0; c < d; ++c) to[c] += tile.gradient[at(c)];
