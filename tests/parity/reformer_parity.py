@@ -91,10 +91,17 @@ def losses_of(model, ids):
     return torch.nn.functional.cross_entropy(logits, torch.tensor(ids[1:]), reduction="none").numpy()
 
 
-def shared_padding(config, length):
-    """Whether a text of so many tokens is padded: then a bucket of padding shifts those of later rounds, in which the
-    cache of transformers may go astray."""
-    return length % numpy.lcm(config["local_attn_chunk_length"], config["lsh_attn_chunk_length"]) != 0
+def is_astray(config, prompt):
+    """Whether the cache of transformers does otherwise than its model: of padded prompts with several rounds, in which a
+    bucket of padding shifts those of later rounds, and of local layers with several chunks before a token that has
+    fewer."""
+    kinds = set(config["attn_layers"])
+    lengths = [config[f"{kind}_attn_chunk_length"] for kind in kinds]
+    is_padded = prompt > min(lengths) and prompt % numpy.lcm.reduce(lengths) != 0
+    before = config["local_num_chunks_before"]
+    return ("lsh" in kinds and is_padded and config["num_hashes"] > 1) or (
+        "local" in kinds and before > 1 and prompt // config["local_attn_chunk_length"] < before
+    )
 
 
 def written_by(model, config, ids):
@@ -127,11 +134,11 @@ def compare(index, arguments, folder):
     nearest[0] = 1.0
     forget(model, config["num_buckets"])
     wanted = losses_of(model, ids)
-    found = ours.evaluate(str(text), part="all", window=most, step=most, losses=True)["losses"]
+    found = ours.evaluate(str(text), part="all", window_characters=most, step_characters=most, losses=True).losses
     difference = float(numpy.abs(numpy.array([one[1] for one in found]) - wanted).max()) if nearest[0] > NEAR else None
     prompt = int(random.integers(1, max(2, most - WRITTEN)))
     is_known = config["num_buckets"] is not None or prompt > config["lsh_attn_chunk_length"]
-    if prompt + WRITTEN > most or not is_known or "lsh" in config["attn_layers"] and shared_padding(config, prompt):
+    if prompt + WRITTEN > most or not is_known or is_astray(config, prompt):
         return difference, None
     nearest[0] = 1.0
     forget(model, config["num_buckets"])
