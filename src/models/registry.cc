@@ -508,7 +508,9 @@ constexpr std::string_view kTransformerXl =
 
 constexpr std::string_view kReformer =
     "as a decoder it is a language model, of which `longformer convert SOURCE TARGET --to "
-    "longformer-lm` makes one that runs here; as an encoder, which looks both ways, it is not read";
+    "longformer-lm` makes one that runs here; as an encoder, which looks both ways, it is not "
+    "read: take "
+    "allenai/longformer-base-4096";
 
 constexpr std::array<Stranger, 44> kStrangers = {{
     {"transfo-xl", kTransformerXl},
