@@ -58,6 +58,7 @@ COMPARISONS = {
     "model_parity.py": Comparison(models=128),
     "pipeline_parity.py": Comparison((PROGRAM,)),
     "property_parity.py": Comparison(),
+    "reformer_parity.py": Comparison((PROGRAM,), models=48),
     "rerank_parity.py": Comparison((PROGRAM,)),
     "retrieval_parity.py": Comparison((MINILM, PROGRAM)),
     "sequence_convert_parity.py": Comparison((PROGRAM,)),

@@ -199,7 +199,8 @@ void add_convert(CLI::App& program, Action& action) {
            "source "
            "was trained to, and have to be trained; --report says by how much. "
            "A Transformer-XL of its authors' code becomes a folder of pretrain-lm (--to "
-           "longformer-lm), if config.json has its symbols.",
+           "longformer-lm), if config.json has its symbols, and so does a Reformer of "
+           "transformers.",
        .examples =
            "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
            "--window 256\n"

@@ -414,10 +414,10 @@ OptionField encoding_field(TextEncoding& encoding);
 struct ConvertOptions {
   /// "longformer" (of a BART: LED), "linformer", "performer", "blockwise" or "big_bird" (of a
   /// BERT). The first and the last compute what the source does, for documents within their
-  /// windows; the others have to be trained. "longformer-lm" reads a Transformer-XL with the names
-  /// of its authors' code; beside the weights stands a config.json with "symbols" or "vocabulary",
-  /// and mem_len, tgt_len and so on where they are known. Of the other options it knows format and
-  /// overwrite.
+  /// windows; the others have to be trained. "longformer-lm" reads a Transformer-XL of its authors'
+  /// code, beside whose weights stands a config.json with "symbols" or "vocabulary", and mem_len,
+  /// tgt_len and so on where they are known, or a Reformer of transformers. Of other options it
+  /// knows format and overwrite.
   std::string target = "longformer";
   /// Longest document of the result in tokens, special tokens included. Absent: 4096 for a
   /// Longformer that is made of another encoder, else that of the source. A model with rotary

@@ -516,11 +516,17 @@ constexpr std::string_view kTransformerXl =
     "it is a language model, of which `longformer convert SOURCE TARGET --to longformer-lm` makes "
     "one that runs here";
 
+constexpr std::string_view kReformer =
+    "as a decoder it is a language model, of which `longformer convert SOURCE TARGET --to "
+    "longformer-lm` makes one that runs here; as an encoder, which looks both ways, it is not "
+    "read: take "
+    "allenai/longformer-base-4096";
+
 constexpr std::array<Stranger, 44> kStrangers = {{
     {"transfo-xl", kTransformerXl},
     {"model2vec", kTable},
     {"nystromformer", kOtherLong},
-    {"reformer", kOtherLong},
+    {"reformer", kReformer},
     {"yoso", kOtherLong},
     {"funnel", kOtherLong},
     {"xlnet", kOtherLong},

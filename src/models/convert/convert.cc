@@ -20,6 +20,7 @@
 #include "models/convert/lengthened.h"
 #include "models/convert/original_config.h"
 #include "models/convert/reattended.h"
+#include "models/convert/reformer.h"
 #include "models/convert/tensors.h"
 #include "models/convert/transformer_xl.h"
 #include "models/language_model_config.h"
@@ -314,7 +315,11 @@ ConvertedFrom convert_language_model(const std::string& source, const std::strin
   conversion.options = options;
   check_target(conversion);
   const StagingFolder staging(conversion.target);
-  const ConvertedFrom from = convert_transformer_xl(source, staging.path(), options);
+  const std::string path = source + "/config.json";
+  const Json json = formats::read_json(path);
+  const bool is_reformer = formats::ConfigReader(json, path).string("model_type", "") == "reformer";
+  const ConvertedFrom from = is_reformer ? convert_reformer(source, staging.path(), options)
+                                         : convert_transformer_xl(source, staging.path(), options);
   staging.commit();
   return from;
 }
