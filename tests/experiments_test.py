@@ -50,6 +50,7 @@ NEEDS = {
 #: Scripts that read no data set: random weights, texts of their own, lines of `longformer bench`, or docs/results.
 NEEDS_NONE = {
     "bench/efficient_peers.py", "bench/generate_peers.py", "bench/models.py", "bench/peers.py", "bench/serve.py", "bench/train_peers.py",
+    "bench/writers.py",
     "experiments/compare/costs.py", "experiments/compare/report.py", "experiments/paper/linear.py",
     "experiments/paper/longer_input.py", "experiments/paper/report.py",
 }  # fmt: skip

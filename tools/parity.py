@@ -56,6 +56,7 @@ COMPARISONS = {
     "modern_changes_parity.py": Comparison((PROGRAM,)),
     "modern_parity.py": Comparison(models=64),
     "model_parity.py": Comparison(models=128),
+    "pegasus_parity.py": Comparison(models=60),
     "pipeline_parity.py": Comparison((PROGRAM,)),
     "property_parity.py": Comparison(),
     "reformer_parity.py": Comparison((PROGRAM,), models=48),

@@ -16,6 +16,7 @@
 #include "models/adapter.h"
 #include "models/attention/bigbird.h"
 #include "models/attention/blockwise.h"
+#include "models/attention/global_local.h"
 #include "models/config.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
@@ -177,6 +178,9 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   }
   if (config.linformer) info.attention = models::description_of(*config.linformer);
   if (config.features) info.attention = models::description_of(*config.features);
+  if (config.recipe.global_local) {
+    info.attention = models::description_of(*config.recipe.global_local);
+  }
   if (config.recipe.blocks) info.attention = models::description_of(*config.recipe.blocks);
   if (config.recipe.shifted_blocks) {
     info.attention = models::description_of(*config.recipe.shifted_blocks);

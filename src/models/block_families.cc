@@ -34,15 +34,7 @@ void read_big_bird(const formats::ConfigReader& config, EncoderConfig& model) {
   require(!config.boolean("is_decoder", false),
           "{}: is_decoder: expected false, found true: BigBird's decoder is not run",
           config.name());
-  constexpr std::array<std::string_view, 2> kTypes = {"block_sparse", "original_full"};
-  const bool is_dense = config.choice("attention_type", kTypes, "block_sparse") == 1;
-  const Index most = model.max_position_embeddings;
-  constexpr std::array<std::string_view, 2> kRandomBlocks = {"seeded", "none"};
-  const BlockRecipe blocks = {
-      .size = config.integer("block_size", 64, 1, most),
-      .random = config.integer("num_random_blocks", 3, 0, most),
-      .draws_in_training = config.choice(kRandomBlocksKey, kRandomBlocks, "seeded") == 0};
-  if (!is_dense) recipe.blocks = blocks;
+  recipe.blocks = block_recipe(config);
 }
 
 /// A sixth of the heads for each block that is not a token's own, as in the paper: 10 and 2 of 12,
@@ -92,6 +84,17 @@ EncoderTraits with_shifted_blocks(EncoderTraits traits) {
 void write_shifted_blocks(const ShiftedBlockRecipe& blocks, nlohmann::ordered_json& json) {
   json["blocks"] = blocks.blocks;
   json[kBlockHeadsKey] = blocks.heads_of_shift;
+}
+
+std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config) {
+  constexpr std::array<std::string_view, 2> kTypes = {"block_sparse", "original_full"};
+  constexpr std::array<std::string_view, 2> kRandomBlocks = {"seeded", "none"};
+  const bool is_dense = config.choice("attention_type", kTypes, "block_sparse") == 1;
+  const BlockRecipe blocks = {
+      .size = config.integer("block_size", 64, 1, kMaxPositions),
+      .random = config.integer("num_random_blocks", 3, 0, kMaxLayers),
+      .draws_in_training = config.choice(kRandomBlocksKey, kRandomBlocks, "seeded") == 0};
+  return is_dense ? std::nullopt : std::optional(blocks);
 }
 
 Family big_bird(EncoderTraits bert) {

@@ -1,6 +1,8 @@
 // BigBird and BlockBERT, whose tokens see blocks (docs/spec/other-attentions.md#h1, #h5).
 #pragma once
 
+#include <optional>
+
 #include "models/registry.h"
 
 namespace longformer::models {
@@ -18,5 +20,8 @@ EncoderTraits with_shifted_blocks(EncoderTraits traits);
 
 /// The keys that say its blocks.
 void write_shifted_blocks(const ShiftedBlockRecipe& blocks, nlohmann::ordered_json& json);
+
+/// The blocks of config.json; none where everything is seen.
+std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config);
 
 }  // namespace longformer::models

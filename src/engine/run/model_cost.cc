@@ -9,6 +9,7 @@
 #include "kernels/attention/spec.h"
 #include "models/attention/bigbird.h"
 #include "models/attention/blockwise.h"
+#include "models/attention/global_local.h"
 #include "models/registry.h"
 
 namespace longformer {
@@ -76,6 +77,10 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
     }
     return specs;
   }
+  if (config.recipe.global_local) {
+    const models::GlobalLocalRecipe& recipe = *config.recipe.global_local;
+    return models::global_local_specs(pattern, recipe, *rows, recipe.is_staggered(layer));
+  }
   return {{pattern, rows}};
 }
 
@@ -83,7 +88,8 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
   const auto width = static_cast<double>(config.hidden_size);
-  const double linears = 2.0 * static_cast<double>(n) * width *
+  const Index global_rows = config.recipe.global_local ? config.recipe.global_local->globals : 0;
+  const double linears = 2.0 * static_cast<double>(n + global_rows) * width *
                          (2 * static_cast<double>(config.query_width() + config.key_width()) +
                           matrices_of(config) * static_cast<double>(config.intermediate_size));
   kernels::AttentionRows rows = one_document(n);

@@ -471,6 +471,11 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
       "{}: expected a model whose scores have no terms of distances, as Longformer's have none, "
       "found {}",
       source_folder, conversion.config.model_type());
+  require(
+      !conversion.config.recipe.norm_first,
+      "{}: model_type: expected a model that normalises behind its layers, as Longformer and LED "
+      "do, found {}",
+      source_folder, conversion.config.model_type());
   check_blocks(conversion);
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
@@ -499,7 +504,7 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   write_json(staging.path() / "config.json", target_config(conversion, weights.architecture));
   if (conversion.writes_texts()) {
     write_json(staging.path() / "generation_config.json",
-               generation_config(source_folder, conversion.source_json));
+               generation_config(source_folder, conversion.source_json, conversion.config));
   }
   copy_tokenizer(files);
   copy_sentence_transformers(files);
