@@ -20,6 +20,7 @@ NEEDS = {
     "bench/classify_speed.py": ([], "roberta_bpe/vocab.json"),
     "bench/tokenizer_speed.py": (["--dump", "none"], "enwik8_head/enwik8.head4154064.xz"),
     "experiments/compare/gpt_baseline.py": (["train.txt", "validation.txt"], "train.txt"),
+    "experiments/compare/convolution_baseline.py": (["train.txt", "validation.txt", "test.txt"], "train.txt"),
     "experiments/compare/lstm_baseline.py": (["train.txt", "validation.txt", "test.txt"], "train.txt"),
     "experiments/compare/feature_error.py": (["layers", "A=model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/compare/language_models.py": (["data", *WORK], "litbank/original.tar.xz"),
@@ -55,7 +56,7 @@ NEEDS_NONE = {
 }  # fmt: skip
 #: Modules that scripts import.
 MODULES = {
-    "experiments/data_sets.py", "experiments/compare/heads.py", "experiments/compare/setting.py", "experiments/paper/experiment.py",
+    "experiments/data_sets.py", "experiments/compare/baseline.py", "experiments/compare/heads.py", "experiments/compare/setting.py", "experiments/paper/experiment.py",
     "experiments/retrieval/passages.py",
 }  # fmt: skip
 PACKAGES = {"longformer_cpp": "", "safetensors.numpy": "load_file = save_file = None\n", "torch.nn": "Module, functional = object, None\n"}

@@ -195,28 +195,33 @@ void add_convert(CLI::App& program, Action& action) {
            "too. A ModernBERT or another model with rotary positions stays of its family and "
            "reads longer documents, by YaRN or a larger base (--rotary). An LED has 16,384 tokens "
            "and windows of 1,024 unless told otherwise. A "
-           "Linformer and a Performer (formats of our own) attend otherwise than the source "
+           "Linformer, a Performer and a BlockBERT (formats of our own) attend otherwise than the "
+           "source "
            "was trained to, and have to be trained; --report says by how much. "
            "A Transformer-XL of its authors' code becomes a folder of pretrain-lm (--to "
-           "longformer-lm), if config.json has its symbols.",
-       .examples = "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
-                   "--window 256\n"
-                   "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
-                   "--format bin\n"
-                   "longformer convert minilm merged --merge-adapter tuned\n"
-                   "longformer convert bart-base led-16384 --max-positions 16384 --window 1024\n"
-                   "longformer convert ModernBERT-base modernbert-32768 --max-positions 32768\n"
-                   "longformer convert roberta-base performer --to performer --features 256 "
-                   "--report text.txt"});
+           "longformer-lm), if config.json has its symbols, and so does a Reformer of "
+           "transformers.",
+       .examples =
+           "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
+           "--window 256\n"
+           "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
+           "--format bin\n"
+           "longformer convert minilm merged --merge-adapter tuned\n"
+           "longformer convert roberta-base dilated --window 64 --dilation 1,1,1,1,2,2,2,2,4,4,4,4 "
+           "--dilated-heads 2\n"
+           "longformer convert bart-base led-16384 --max-positions 16384 --window 1024\n"
+           "longformer convert ModernBERT-base modernbert-32768 --max-positions 32768\n"
+           "longformer convert roberta-base performer --to performer --features 256 "
+           "--report text.txt"});
   verb.add_option("SOURCE", flags->source.model,
                   "folder of a checkpoint, or org/name[@revision] in the local Hub cache")
       ->required()
       ->type_name("");
   verb.add_option("TARGET", flags->target, "folder to write")->required()->type_name("");
-  add_choice(
-      verb, "--to", flags->to,
-      {"longformer", "linformer", "performer", "big_bird", "longformer-lm", "safetensors", "bin"},
-      "what to make (longformer); safetensors and bin are --format");
+  add_choice(verb, "--to", flags->to,
+             {"longformer", "linformer", "performer", "blockwise", "big_bird", "longformer-lm",
+              "safetensors", "bin"},
+             "what to make (longformer); safetensors and bin are --format");
   add_fields(verb, fields(flags->options));
   verb.get_option("--window")->check(CLI::Validator(even, ""));
   verb.add_option("--report", flags->report,
@@ -225,9 +230,9 @@ void add_convert(CLI::App& program, Action& action) {
   add_encoding(verb, flags->encoding)->needs(verb.get_option("--report"));
   CLI::Option* merge = verb.get_option("--merge-adapter");
   for (const char* name :
-       {"--max-positions", "--window", "--projected-length", "--projection", "--projection-sharing",
-        "--projection-initialization", "--features", "--feature-kernel", "--feature-epsilon",
-        "--seed", "--report", "--rotary"}) {
+       {"--max-positions", "--window", "--dilation", "--dilated-heads", "--projected-length",
+        "--projection", "--projection-sharing", "--projection-initialization", "--features",
+        "--feature-kernel", "--feature-epsilon", "--seed", "--report", "--rotary"}) {
     merge->excludes(verb.get_option(name));
   }
   add_json(verb, flags->source);

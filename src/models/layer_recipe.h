@@ -50,6 +50,15 @@ struct BlockRecipe {
   bool draws_in_training = true;
 };
 
+/// Attention of BlockBERT.
+struct ShiftedBlockRecipe {
+  /// Blocks of a text, whatever its length.
+  Index blocks = 2;
+  /// How many heads see the block that is 0, 1, … behind that of a token; the first one follows the
+  /// last one. One number for each block; all heads are among them, in this order.
+  std::vector<Index> heads_of_shift = {};
+};
+
 /// The defaults are those of BERT.
 struct LayerRecipe {
   /// Norms come before the sub-layers, whose results are added; else behind the sums.
@@ -98,6 +107,8 @@ struct LayerRecipe {
   std::optional<DistanceKeyRecipe> distance_keys = std::nullopt;
   /// Tokens see blocks; absent where they see everything, or their windows.
   std::optional<BlockRecipe> blocks = std::nullopt;
+  /// Heads see one of few blocks of a text; absent in other families.
+  std::optional<ShiftedBlockRecipe> shifted_blocks = std::nullopt;
   /// Tokens see their block and global tokens.
   std::optional<GlobalLocalRecipe> global_local = std::nullopt;
   /// The output projection of attention has a bias; absent: if the others have.

@@ -229,7 +229,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 34> kFamilies = {{
+const std::array<Family, 36> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -372,6 +372,16 @@ const std::array<Family, 34> kFamilies = {{
      .class_prefix = "Performer",
      .names = {.prefixes = kRoberta},
      .encoder = with_features(roberta(50265, "RobertaTokenizer"))},
+    {.model_type = "blockwise",
+     .base = "bert",
+     .class_prefix = "Blockwise",
+     .names = {.prefixes = kBert},
+     .encoder = with_shifted_blocks(bert())},
+    {.model_type = "blockwise",
+     .base = "roberta",
+     .class_prefix = "Blockwise",
+     .names = {.prefixes = kRoberta},
+     .encoder = with_shifted_blocks(roberta(50265, "RobertaTokenizer"))},
     led_family(),
     bart_family(),
     bigbird_pegasus_family(),
@@ -420,11 +430,17 @@ constexpr std::string_view kTransformerXl =
     "it is a language model, of which `longformer convert SOURCE TARGET --to longformer-lm` makes "
     "one that runs here";
 
+constexpr std::string_view kReformer =
+    "as a decoder it is a language model, of which `longformer convert SOURCE TARGET --to "
+    "longformer-lm` makes one that runs here; as an encoder, which looks both ways, it is not "
+    "read: take "
+    "allenai/longformer-base-4096";
+
 constexpr std::array<Stranger, 41> kStrangers = {{
     {"transfo-xl", kTransformerXl},
     {"model2vec", kTable},
     {"nystromformer", kOtherLong},
-    {"reformer", kOtherLong},
+    {"reformer", kReformer},
     {"yoso", kOtherLong},
     {"funnel", kOtherLong},
     {"xlnet", kOtherLong},
