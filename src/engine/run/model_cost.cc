@@ -8,6 +8,8 @@
 
 #include "kernels/attention/spec.h"
 #include "models/attention/bigbird.h"
+#include "models/attention/blockwise.h"
+#include "models/attention/global_local.h"
 #include "models/registry.h"
 
 namespace longformer {
@@ -64,6 +66,21 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
   if (config.recipe.blocks) {
     return models::block_specs(pattern, *config.recipe.blocks, rows, false);
   }
+  if (const auto& blocks = config.recipe.shifted_blocks) {
+    std::vector<AttentionSpec> specs;
+    for (Index shift = 0; shift < blocks->blocks; ++shift) {
+      kernels::AttentionPattern of_shift = pattern;
+      of_shift.heads.resize(
+          static_cast<std::size_t>(blocks->heads_of_shift[static_cast<std::size_t>(shift)]));
+      specs.push_back(
+          {of_shift, kernels::shared(models::shifted_block_rows(*blocks, shift, *rows))});
+    }
+    return specs;
+  }
+  if (config.recipe.global_local) {
+    const models::GlobalLocalRecipe& recipe = *config.recipe.global_local;
+    return models::global_local_specs(pattern, recipe, *rows, recipe.is_staggered(layer));
+  }
   return {{pattern, rows}};
 }
 
@@ -71,7 +88,8 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
   const auto width = static_cast<double>(config.hidden_size);
-  const double linears = 2.0 * static_cast<double>(n) * width *
+  const Index global_rows = config.recipe.global_local ? config.recipe.global_local->globals : 0;
+  const double linears = 2.0 * static_cast<double>(n + global_rows) * width *
                          (2 * static_cast<double>(config.query_width() + config.key_width()) +
                           matrices_of(config) * static_cast<double>(config.intermediate_size));
   kernels::AttentionRows rows = one_document(n);
