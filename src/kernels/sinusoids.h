@@ -5,8 +5,9 @@
 
 namespace longformer::kernels {
 
-/// Writes rows first … first + rows − 1 of the table [count, D] fp32, whose row 0 is that of the
-/// distance `begin`: sines of distance·10000^(−2t/D) for t < D/2, then their cosines. D is even.
-void fill_sinusoids(Tensor& table, Index first, Index rows, Index begin = 0);
+/// Writes rows first … first + rows − 1 of the table [count, D] fp32, whose row i is that of the
+/// distance (begin + i)·step: sines of distance·10000^(−2t/D) for t < D/2, then their cosines. D is
+/// even.
+void fill_sinusoids(Tensor& table, Index first, Index rows, Index begin = 0, Index step = 1);
 
 }  // namespace longformer::kernels

@@ -76,6 +76,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   const EncoderTraits& traits = config.traits();
   const Index width = config.embedding_size;
   const Index padding = config.pad_token_id;
+  const Index word_padding = config.recipe.has_padding_row ? padding : -1;
   const Index position_padding = traits.positions_follow_padding ? padding : -1;
   ops::EmbeddingTables tables;
   if (config.table) {
@@ -83,7 +84,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
     return tables;
   }
   tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
-                           {config.vocab_size, width}, padding);
+                           {config.vocab_size, width}, word_padding);
   if (config.recipe.has_position_table) {
     tables.positions = embedding(source, kPositionEmbeddings,
                                  {config.max_position_embeddings, width}, position_padding);
@@ -97,7 +98,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
     (config.recipe.drops_before_norm ? *last_norm : tables.norm) = std::move(norm);
   }
   tables.word_scale = static_cast<float>(config.embedding_scale);
-  tables.word_padding = padding;
+  tables.word_padding = word_padding;
   tables.position_padding = position_padding;
   return tables;
 }
@@ -114,7 +115,8 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   if (config.embedding_size != width) {
     projection_ = linear(source, "embeddings_project", {width, config.embedding_size});
   }
-  for (Index layer = 0; layer < config.layers; ++layer) {
+  if (config.recipe.funnel) funnel_.emplace(config, source, layers_);
+  for (Index layer = layers_.size(); layer < config.layers; ++layer) {
     layers_.add(encoder_layer(config, layer, source));
   }
   distances_ = Distances(config, source);
@@ -138,12 +140,15 @@ Tensor Encoder::embed(const ops::Context& context, const Batch& batch) const {
 
 Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                         const PassOptions& options) const {
+  tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
+  if (funnel_) {
+    return funnel_->forward(context, embed(context, batch), batch, layers_, options);
+  }
   kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
   rows.key_mask = batch.mask;
   // Masked tokens are queries, as in transformers: ColBERT counts those that it adds to questions.
   const bool is_plain = options.observer == nullptr && context.tape == nullptr;
   if (!batch.mask.empty() && batch.global_rows.empty() && is_plain) rows.self_attention = false;
-  tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;
   shared->rows_without_globals = kernels::shared(rows);

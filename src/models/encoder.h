@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/distances.h"
+#include "models/funnel.h"
 #include "models/network.h"
 #include "ops/embedding.h"
 
@@ -45,6 +46,8 @@ class Encoder final : public Network {
   std::optional<ops::LayerNorm> embedding_norm_;
   std::optional<ops::Linear> projection_;
   Stack layers_;
+  /// The way through them, where their rows become fewer.
+  std::optional<Funnel> funnel_;
   /// Behind the last layer.
   std::optional<ops::LayerNorm> final_norm_;
   std::vector<std::unique_ptr<Rotary>> rotations_;

@@ -7,6 +7,7 @@
 #include "models/attention/attention.h"
 #include "models/biased_families.h"
 #include "models/block_families.h"
+#include "models/funnel_family.h"
 #include "models/language_model_config.h"
 #include "models/modernbert.h"
 #include "models/rms_families.h"
@@ -296,7 +297,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 30> kFamilies = {{
+const std::array<Family, 31> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -412,6 +413,7 @@ const std::array<Family, 30> kFamilies = {{
      .names = {.prefixes = kJinaV3, .renames = kJinaV3Names},
      .encoder = jina_v3()},
     big_bird(bert()),
+    funnel_family(),
     mpnet(roberta(30527, "MPNetTokenizer")),
     deberta_v2(true),
     deberta_v2(false),
@@ -506,13 +508,12 @@ constexpr std::string_view kTransformerXl =
     "it is a language model, of which `longformer convert SOURCE TARGET --to longformer-lm` makes "
     "one that runs here";
 
-constexpr std::array<Stranger, 44> kStrangers = {{
+constexpr std::array<Stranger, 43> kStrangers = {{
     {"transfo-xl", kTransformerXl},
     {"model2vec", kTable},
     {"nystromformer", kOtherLong},
     {"reformer", kOtherLong},
     {"yoso", kOtherLong},
-    {"funnel", kOtherLong},
     {"xlnet", kOtherLong},
     {"canine", kOtherEncoder},
     {"longt5", kLongEncoderDecoder},

@@ -9,6 +9,7 @@
 #include "engine/training/adapter_training.h"
 #include "formats/json.h"
 #include "formats/weights.h"
+#include "models/funnel.h"
 #include "ops/embedding.h"
 #include "ops/gradients.h"
 #include "text/encoder_folder.h"
@@ -80,7 +81,10 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
     return (keeps_pooler && name.starts_with("pooler.")) || (chosen && chosen(name));
   };
   // Tensors that the trained head does not read, or would misread as tensors of another head.
-  const auto left_out = [this, same = found == setup_.task, pools](const std::string& name) {
+  const bool drops_decoder = config.recipe.funnel && !config.recipe.funnel->has_decoder;
+  const auto left_out = [this, same = found == setup_.task, pools,
+                         drops_decoder](const std::string& name) {
+    if (drops_decoder && name.starts_with(models::kFunnelDecoder)) return true;
     if (name.starts_with("pooler.")) return !pools;
     if (setup_.draws_head) return !models::is_of_encoder(name);
     return !same && !models::is_of_encoder(name) && !setup_.task->begins_with(name);
