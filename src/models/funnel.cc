@@ -82,6 +82,18 @@ std::vector<Index> places_of(const FunnelRecipe& recipe, const FunnelLevel& leve
   return places;
 }
 
+/// The mask of keys; where a document has none that is visible, all are, as in `transformers`,
+/// whose masked scores are all 10⁶ lower then.
+std::vector<std::uint8_t> visible_keys(const FunnelLevel& level) {
+  std::vector<std::uint8_t> visible = level.mask;
+  for (Index document = 0; document < level.documents() && !visible.empty(); ++document) {
+    const auto begin = visible.begin() + level.starts[at(document)];
+    const auto end = begin + level.length(document);
+    if (std::find(begin, end, 1) == end) std::fill(begin, end, std::uint8_t{1});
+  }
+  return visible;
+}
+
 Index farthest_of(std::span<const Index> places) {
   return std::max<Index>(0, *std::max_element(places.begin(), places.end()));
 }
@@ -224,7 +236,7 @@ std::shared_ptr<SharedInput> Funnel::input(const ops::Context& context, const Fu
                               .key_begin = keys.starts[at(i)],
                               .key_count = keys.length(i)});
   }
-  rows.key_mask = keys.mask;
+  rows.key_mask = visible_keys(keys);
   // A row of a document that was pooled stands for two keys.
   const auto query_step = [&](Index i) -> Index {
     return queries.length(i) == keys.length(i) ? 1 : 2;

@@ -47,15 +47,21 @@ def draw(index, decks):
     }  # fmt: skip
     if decks.deal("repeats", (False, False, True)):
         config["block_repeats"] = [decks.deal("repeat", (1, 2, 3)) for _ in range(blocks)]
-    return types.SimpleNamespace(
+    case = types.SimpleNamespace(
         index=index,
         config=config,
         name="Funnel" + decks.deal("class", CLASSES),
         tokens=decks.deal("tokens", (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 30, 31, 33, 64, 101, 160)),
-        mask=decks.deal("mask", (None, None, "holes", "end")),
+        mask=decks.deal("mask", (None, None, "holes", "stretch")),
         types=decks.deal("types", ("none", "one", "two", "all")),
-        describe=lambda: f"{config}",
+        describe=lambda: f"{case.name} {case.tokens} tokens, mask {case.mask}, types {case.types}, {config}",
     )
+    if "QuestionAnswering" in case.name:
+        config["num_labels"] = 2
+    if case.tokens <= 2 ** (blocks - 1):
+        # The other form cannot go on when no more is pooled.
+        config["attention_type"] = "factorized"
+    return case
 
 
 def save(case, folder, seed):
@@ -74,9 +80,10 @@ def documents_of(case, generator):
     call["attention_mask"] = torch.ones(shape, dtype=torch.long)
     if case.mask == "holes":
         call["attention_mask"] = (torch.rand(shape, generator=generator) < 0.8).long()
-    if case.mask == "end":
-        call["attention_mask"][..., (2 * case.tokens + 1) // 3 :] = 0
-    call["attention_mask"][..., 0] = 1
+    if case.mask == "stretch":
+        call["attention_mask"][..., case.tokens // 3 : (2 * case.tokens + 1) // 3] = 0
+    # Masked tokens behind the last one are padding.
+    call["attention_mask"][..., [0, -1]] = 1
     if case.types != "none":
         call["token_type_ids"] = torch.zeros(shape, dtype=torch.long)
     if case.types == "two":
@@ -162,7 +169,7 @@ def compare_attentions(table, case, folder, call):
     blocks, n = blocks_of_states(model.config), case.tokens
     decoder = 0 if case.name.endswith(POOLED) else case.config["num_decoder_layers"]
     found = longformer_cpp.load(folder)(**{k: v.numpy() for k, v in call.items()}, output_attentions=True).attentions
-    for theirs, ours, block, before in zip(expected, found, blocks[1:] + [0] * decoder, blocks + [0] * decoder, strict=True):
+    for theirs, ours, block, before in zip(expected, found, blocks[1:] + [0] * decoder, blocks[:-1] + [0] * decoder, strict=True):
         pools = block > before and case.config["pool_q_only"]
         queries, keys = numpy.array(rows_of_tokens(model.config, n, block)), rows_of_tokens(model.config, n, before if pools else block)
         right = theirs[0].numpy()[:, numpy.minimum(queries, theirs.shape[2] - 1)]
