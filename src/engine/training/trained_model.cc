@@ -29,6 +29,22 @@ engine::Targets targets_of(const engine::TrainingBatch& batch) {
   return {.documents = batch.targets, .questions = batch.questions};
 }
 
+/// Tensors that are drawn where the folder has none: those of the head, and the decoder that tokens
+/// need of a Funnel Transformer without one.
+std::vector<models::WeightRecord> fresh_tensors(const models::EncoderConfig& config,
+                                                const engine::Task* task,
+                                                const models::Weights& weights) {
+  std::vector<models::WeightRecord> fresh = engine::head_tensors(config, task);
+  const auto of_decoder = [](const std::string& name) {
+    return name.starts_with(models::kFunnelDecoder);
+  };
+  if (!config.recipe.funnel || std::ranges::any_of(weights.names(), of_decoder)) return fresh;
+  for (const models::WeightRecord& tensor : models::encoder_tensors(config)) {
+    if (of_decoder(tensor.name)) fresh.push_back(tensor);
+  }
+  return fresh;
+}
+
 void share_global_projections(const std::string& folder, const models::Weights& weights) {
   bool any = false;
   for (const std::string& name : weights.names()) {
@@ -96,7 +112,7 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
     return !same && !models::is_of_encoder(name) && !setup_.task->begins_with(name);
   };
   weights = models::Weights::trained(std::move(weights),
-                                     {.fresh = engine::head_tensors(config, setup_.task),
+                                     {.fresh = fresh_tensors(config, setup_.task, weights),
                                       .seed = options.seed,
                                       .frozen = frozen,
                                       .left_out = left_out,
