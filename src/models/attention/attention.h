@@ -145,6 +145,11 @@ std::unique_ptr<Attention> disentangled_attention(const EncoderConfig& config, I
 std::unique_ptr<Attention> bigbird_attention(const EncoderConfig& config, Index layer,
                                              const LayerSource& source);
 
+/// Each head attends to one of few blocks of a text (BlockBERT,
+/// docs/spec/other-attentions.md#h5).
+std::unique_ptr<Attention> blockwise_attention(const EncoderConfig& config, Index layer,
+                                               const LayerSource& source);
+
 /// Rows of a block attend to each other, or to those of the block before (Funnel Transformer,
 /// docs/spec/other-attentions.md#funnel). Names of tensors begin with `name`.
 std::unique_ptr<Attention> funnel_attention(const EncoderConfig& config, const std::string& name,
