@@ -48,6 +48,7 @@ COMPARISONS = {
     "events_parity.py": Comparison((str(BUILD / "tests" / "toy_trainer"),)),
     "files_parity.py": Comparison((PROGRAM,)),
     "folder_parity.py": Comparison(("--binary", PROGRAM)),
+    "funnel_parity.py": Comparison((PROGRAM,), models=64),
     "generation_parity.py": Comparison(models=60),
     "gradient_parity.py": Comparison(("--count", "48", "--longest", "700"), models=48),
     "head_parity.py": Comparison(models=96),

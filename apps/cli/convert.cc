@@ -146,7 +146,8 @@ void run(const ConvertFlags& flags, Messages& messages) {
     output.write(json.line());
     return show_report(flags, messages, output);
   }
-  if (!after.attention.empty()) {
+  // A model that became longer attends as before.
+  if (!after.attention.empty() && after.model_type != before.model_type) {
     output.write(fmt::format("{} ({}, {} tokens) is now {} ({}, {} tokens, {} in {}).\n", source,
                              before.model_type, grouped(before.max_tokens), flags.target,
                              after.architecture, grouped(after.max_tokens), after.dtype,
