@@ -55,6 +55,7 @@ COMPARISONS = {
     "modern_changes_parity.py": Comparison((PROGRAM,)),
     "modern_parity.py": Comparison(models=64),
     "model_parity.py": Comparison(models=128),
+    "pattern_lm_parity.py": Comparison((PROGRAM,), models=24),
     "pipeline_parity.py": Comparison((PROGRAM,)),
     "property_parity.py": Comparison(),
     "rerank_parity.py": Comparison((PROGRAM,)),

@@ -40,6 +40,7 @@
 #include "ops/residual.h"
 #include "slot_gradient_rows.h"
 #include "span_gradient_rows.h"
+#include "span_mask_gradient_rows.h"
 #include "vector_gradient_rows.h"
 
 namespace longformer::ops::gradient_test {
@@ -543,6 +544,7 @@ std::vector<Row> rows() {
       scaled_row(),
       weighted_attention_row(),
       take_head_rows_row(),
+      join_heads_row(),
       lowered_rows_row(),
       square_difference_row(),
       rows_row(false),
@@ -557,7 +559,7 @@ std::vector<Row> rows() {
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};
-  for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows()}) {
+  for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows(), span_mask_rows()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

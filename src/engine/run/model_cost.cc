@@ -8,6 +8,7 @@
 
 #include "kernels/attention/spec.h"
 #include "models/attention/bigbird.h"
+#include "models/attention/sparse.h"
 #include "models/registry.h"
 
 namespace longformer {
@@ -249,8 +250,12 @@ double language_model_flops(const models::LanguageModelConfig& config, std::int6
           {config.features.map(config.head_size), config.heads, true, rows});
       continue;
     }
-    const bool is_relative = config.positions == models::Positions::relative;
-    if (is_relative) {
+    if (config.is_sparse()) {
+      flops += 4 * static_cast<double>(config.head_size) * models::sparse_pairs(config, layer, n);
+      continue;
+    }
+    const bool is_relative = config.positions == models::Positions::relative || config.has_spans();
+    if (config.positions == models::Positions::relative) {
       flops += 2 * static_cast<double>(std::min(window, n - 1) + 1) * width * inner;
     }
     // Content and value, and position: products for each pair.
@@ -321,7 +326,7 @@ std::int64_t state_bytes(const models::LanguageModelConfig& config) {
                  kernels::FeatureAttentionSpec{
                      config.features.map(config.head_size), config.heads, true, {}}
                      .sum_size();
-    } else if (config.has_windows()) {
+    } else if (config.has_windows() || config.has_spans()) {
       numbers +=
           (2 * (2 * reach + 1) + config.windows[static_cast<std::size_t>(layer)] + 1) * inner;
     }

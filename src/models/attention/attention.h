@@ -47,6 +47,8 @@ struct SharedInput {
   /// Table of distances [P, D], and the row of each distance (LayerRecipe::distance_keys).
   std::optional<Tensor> distance_table = std::nullopt;
   std::shared_ptr<const std::vector<std::int32_t>> distance_rows = {};
+  /// Tokens that each document has read before this pass; empty where none has.
+  std::vector<Index> read = {};
   /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.

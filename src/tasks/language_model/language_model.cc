@@ -95,6 +95,12 @@ LanguageModelInfo LanguageModel::info() const {
   }
   if (config.sees_everything()) info.receptive_field = 0;
   if (config.has_features()) info.features = models::description_of(config.features);
+  if (config.is_sparse()) info.pattern = models::description_of(config.sparse);
+  if (config.has_spans()) {
+    info.max_span = config.spans.ramp.longest;
+    info.span_ramp = config.spans.ramp.ramp;
+    info.spans = implementation_->model.spans();
+  }
   if (config.has_memory()) {
     info.segment_length = config.lengths.segment;
     info.memory_length = config.lengths.memory;
@@ -138,7 +144,7 @@ LanguageModelScore LanguageModel::evaluate(const LanguageModelEvaluation& option
         {.attention_shares = options.attention_shares, .losses = options.losses});
   } else {
     LanguageModelEvaluation windows = options;
-    if (model.config().positions == models::Positions::learned) {
+    if (model.config().max_positions > 0) {
       windows.window = std::min(windows.window, model.config().max_positions);
       windows.step = std::min(windows.step, windows.window);
     }
