@@ -46,8 +46,8 @@ void read_sizes(const ConfigReader& config, LanguageModelConfig& model) {
       config.integer("intermediate_size", 4 * model.hidden_size, 1, kMaxIntermediate);
 }
 
-constexpr std::array<std::string_view, 6> kAttentions = {"window",      "dense",     "recurrent",
-                                                         "compressive", "performer", "sparse"};
+constexpr std::array<std::string_view, 7> kAttentions = {
+    "window", "dense", "recurrent", "compressive", "performer", "sparse", "adaptive"};
 constexpr std::array<std::string_view, 7> kPositions = {
     "relative", "sinusoidal", "learned", "infused", "none", "distance_keys", "grid"};
 constexpr std::array<std::string_view, 2> kInitializations = {"normal", "scaled"};

@@ -63,14 +63,16 @@ std::vector<SparseHeads> sparse_heads(const SparseConfig& sparse, Index layer, I
 
 SparseConfig read_sparse(const ConfigReader& config, Index heads) {
   SparseConfig sparse;
-  config.check_present("pattern");
+  require(config.has("pattern"), "{}: pattern: expected strided or fixed, found none",
+          config.name());
   sparse.pattern = static_cast<SparsePattern>(config.choice("pattern", kPatterns, ""));
   const std::string_view pattern = kPatterns[static_cast<std::size_t>(sparse.pattern)];
   for (const char* key : {"windows", "dilations", "dilated_heads"}) {
     require(!config.has(key), "{}: {}: expected none beside the pattern {}, which has a stride",
             config.name(), key, pattern);
   }
-  config.check_present("stride");
+  require(config.has("stride"), "{}: stride: expected a number from 2 to {}, found none",
+          config.name(), kMaxStride);
   sparse.stride = config.integer("stride", 0, 2, kMaxStride);
   if (is_fixed(sparse)) {
     const Index usual = std::max<Index>(1, sparse.stride / 4);

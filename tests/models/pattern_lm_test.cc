@@ -286,7 +286,8 @@ TEST(SparseTransformer, ConfigurationsThatDoNotFitAreRefused) {
     return error_of([&] { parsed(small(changes)); });
   };
   EXPECT_EQ(refused(Json::object()), "");
-  EXPECT_EQ(refused({{"stride", nullptr}}), "config.json: expected the key \"stride\", found none");
+  EXPECT_EQ(refused({{"stride", nullptr}}),
+            "config.json: stride: expected a number from 2 to 1048576, found none");
   EXPECT_EQ(refused({{"pattern", "fixed"}, {"summary", 5}}),
             "config.json: summary: expected at most the stride of 4, found 5");
   EXPECT_EQ(refused({{"summary", 2}}),

@@ -12,6 +12,7 @@ of its tensor (or 1e-6 of the largest of all); a NaN does.
 
 import argparse
 import collections
+import json
 import pathlib
 import random
 import subprocess
@@ -87,24 +88,29 @@ def draw(index, seed):
     return kind, config, text
 
 
+def run(*command):
+    """Runs the program; ends with what it says where it fails."""
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}: {done.stderr}")
+
+
 def losses_of(program, folder, text, *flags):
     """The loss of every character but the first."""
     file = folder / "losses.jsonl"
-    command = [program, "evaluate", folder, text, "--part", "all", "--losses", file, *flags]
-    subprocess.run(list(map(str, command)), check=True, capture_output=True)
+    run(program, "evaluate", folder, text, "--part", "all", "--losses", file, *flags)
     rows = file.read_text().splitlines()
-    return torch.tensor([float(row.split('"loss":')[1].rstrip("} ")) for row in rows], dtype=torch.float64)
+    return torch.tensor([json.loads(row)["loss"] for row in rows], dtype=torch.float64)
 
 
 def gradients_of(program, folder, text, length):
     """Gradients of the sum of all losses, from the means that one step of AdamW keeps."""
     with tempfile.TemporaryDirectory() as out:
-        command = [
+        run(
             program, "pretrain-lm", folder, text, "--output-dir", f"{out}/out", "--length", length, "--max-steps", 1,
             "--save-steps", 1, "--segments", "consecutive", "--per-device-train-batch-size", 1, "--max-grad-norm", 0,
             "--learning-rate", 1e-9, "--validation-file", text, "--eval-characters", 1, "--threads", 2,
-        ]  # fmt: skip
-        subprocess.run(list(map(str, command)), check=True, capture_output=True)
+        )  # fmt: skip
         files = sorted(pathlib.Path(out, "out", "checkpoint-1").glob("*.safetensors"))
         moments = {name: value for file in files for name, value in load_file(file).items()}
     return {name[len("exp_avg."):]: value.double() * 10 * length
@@ -126,7 +132,9 @@ def compare(program, index, seed):
         loss = 0.0
         for flags in (window, ["--streaming"]):
             found = losses_of(program, folder, text, *flags)
-            loss = max(loss, float((found - wanted).abs().max()) if len(found) == len(wanted) else float("nan"))
+            here = float((found - wanted).abs().max()) if len(found) == len(wanted) else float("nan")
+            if not here <= loss:
+                loss = here
         found = gradients_of(program, folder, text, len(ids) - 1)
     if set(found) != set(gradients):
         sys.exit(f"{config}: gradients of {set(found) ^ set(gradients)} are missing")
