@@ -230,8 +230,11 @@ void LanguageModelObjective::set_phases() {
   const TrainingOptions& training = options_.training;
   const Index accumulated = training.gradient_accumulation_steps;
   if (options_.phases_file.empty()) {
+    const Index most =
+        config_.max_positions > 0 ? config_.max_positions : LanguageModelTraining::kUsualLength;
     const Index length = options_.length.value_or(
-        config_.has_memory() ? config_.lengths.segment : LanguageModelTraining::kUsualLength);
+        config_.has_memory() ? config_.lengths.segment
+                             : std::min(most, LanguageModelTraining::kUsualLength));
     require(length >= 1, OptionName("length"), "expected 1 or more, found {}", length);
     models::MemoryLengths lengths = config_.lengths;
     lengths.segment = length;
@@ -247,6 +250,10 @@ void LanguageModelObjective::set_phases() {
             "expected 1, as the batch of a phase says it, found {}", accumulated);
   }
   for (const LanguageModelPhase& phase : phases_) {
+    require(config_.max_positions == 0 || phase.length <= config_.max_positions,
+            OptionName("length"),
+            "expected at most {} tokens, as many as the model has positions, found {}",
+            config_.max_positions, phase.length);
     require(segments(phase) >= 1, "{}: expected a text {}longer than {} of {} characters, found {}",
             text_.name(), held_out_ ? "" : "whose first 90 % are ",
             config_.has_memory() ? "the segments of a batch" : "a segment", pass_length(phase),

@@ -88,7 +88,7 @@ class TestTraining:
     @pytest.mark.parametrize("config", ["fixed"], indirect=True)
     def test_bad_input(self, config, text, tmp_path):
         out = tmp_path / "out"
-        train(config, text, out, "--length", 30).fails(1, "24 tokens", "30")
+        train(config, text, out, "--length", 30).fails(2, "--length", "24 tokens", "30")
         fixed, adaptive = KINDS["fixed"], KINDS["adaptive"]
         for changes, wanted in [
             (fixed | {"pattern": "random"}, ["pattern", "strided, fixed", '"random"']),
