@@ -119,9 +119,10 @@ struct LanguageModelScore {
 std::string to_json(const LanguageModelScore& score);
 
 struct LanguageModelInfo {
-  /// "window", "dense", "recurrent", "compressive", "performer", "sparse" or "adaptive".
+  /// "window", "dense", "recurrent", "compressive", "performer", "reformer", "sparse" or
+  /// "adaptive".
   std::string attention;
-  /// "relative", "sinusoidal", "learned", "infused", "none", "distance_keys" or "grid".
+  /// "relative", "sinusoidal", "learned", "infused", "none", "axial", "distance_keys" or "grid".
   std::string positions;
   /// The keys that a token of a Sparse Transformer sees: "strided: the last 128 tokens, …".
   std::string pattern = {};

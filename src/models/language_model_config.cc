@@ -46,10 +46,10 @@ void read_sizes(const ConfigReader& config, LanguageModelConfig& model) {
       config.integer("intermediate_size", 4 * model.hidden_size, 1, kMaxIntermediate);
 }
 
-constexpr std::array<std::string_view, 7> kAttentions = {
-    "window", "dense", "recurrent", "compressive", "performer", "sparse", "adaptive"};
-constexpr std::array<std::string_view, 7> kPositions = {
-    "relative", "sinusoidal", "learned", "infused", "none", "distance_keys", "grid"};
+constexpr std::array<std::string_view, 8> kAttentions = {
+    "window", "dense", "recurrent", "compressive", "performer", "reformer", "sparse", "adaptive"};
+constexpr std::array<std::string_view, 8> kPositions = {
+    "relative", "sinusoidal", "learned", "infused", "none", "axial", "distance_keys", "grid"};
 constexpr std::array<std::string_view, 2> kInitializations = {"normal", "scaled"};
 constexpr std::array<std::string_view, 5> kCompressions = {"convolution", "mean", "max", "dilated",
                                                            "most-used"};
@@ -57,7 +57,7 @@ constexpr std::array<std::string_view, 4> kLosses = {"none", "attention", "autoe
 
 /// Keys that one kind of attention or positions reads and others do not: a configuration for
 /// several kinds may have them all.
-constexpr std::array<std::string_view, 33> kOfOneAttention = {"windows",
+constexpr std::array<std::string_view, 47> kOfOneAttention = {"windows",
                                                               "dilations",
                                                               "dilated_heads",
                                                               "segment_length",
@@ -89,7 +89,21 @@ constexpr std::array<std::string_view, 33> kOfOneAttention = {"windows",
                                                               "max_span",
                                                               "span_ramp",
                                                               "span_loss",
-                                                              "initial_span"};
+                                                              "initial_span",
+                                                              "attn_layers",
+                                                              "local_attn_chunk_length",
+                                                              "local_num_chunks_before",
+                                                              "local_num_chunks_after",
+                                                              "lsh_attn_chunk_length",
+                                                              "lsh_num_chunks_before",
+                                                              "lsh_num_chunks_after",
+                                                              "num_hashes",
+                                                              "num_buckets",
+                                                              "hash_seed",
+                                                              "lsh_attention_dropout",
+                                                              "axial_pos_shape",
+                                                              "axial_pos_embds_dim",
+                                                              "axial_pos_embds"};
 
 void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
   model.windows = layer_numbers(config, "windows", model.layers, 1);
@@ -156,8 +170,7 @@ void read_block(const ConfigReader& config, LanguageModelConfig& model) {
                                                : Activation::gelu;
   model.activation = config.has("hidden_act") ? activation_of(config) : usual;
   model.post_norm = config.choice("norm_position", kNorms, model.has_spans() ? "post" : "pre") == 1;
-  model.scales_embedding =
-      config.boolean("embedding_scale", !model.is_sparse() && !model.has_spans());
+  model.scales_embedding = config.boolean("embedding_scale", !model.has_own_layers());
   model.attention_bias = config.boolean("attention_bias", false);
   model.shares_relative_biases = config.boolean("share_relative_biases", true);
   model.final_layer_norm = config.boolean("final_layer_norm", !model.post_norm);
@@ -187,15 +200,21 @@ void read_distance_keys(const ConfigReader& config, LanguageModelConfig& model) 
 
 void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   if (model.has_spans()) return read_distance_keys(config, model);
-  model.positions = static_cast<Positions>(config.choice("positions", kPositions,
-                                                         model.is_sparse()      ? "grid"
-                                                         : model.has_features() ? "sinusoidal"
-                                                                                : "relative"));
+  const std::string_view usual = model.is_sparse()      ? "grid"
+                                 : model.has_chunks()   ? "axial"
+                                 : model.has_features() ? "sinusoidal"
+                                                        : "relative";
+  model.positions = static_cast<Positions>(config.choice("positions", kPositions, usual));
   if (model.positions == Positions::grid) return read_grid(config, model);
   require(model.positions != Positions::distance_keys,
           "{}: positions: expected others with the attention {}, found distance_keys",
           config.name(), name_of(model.attention));
   const bool is_learned = model.positions == Positions::learned;
+  const bool is_axial = model.positions == Positions::axial;
+  require(model.has_chunks() || !is_axial,
+          "{}: positions: expected others than axial unless the attention is reformer, found the "
+          "attention {}",
+          config.name(), name_of(model.attention));
   require(!model.has_features() || model.positions != Positions::relative,
           "{}: positions: expected sinusoidal, learned, infused or none with the attention "
           "performer, as a relative term is no product of features, found relative",
@@ -211,6 +230,28 @@ void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   if (is_learned) {
     model.max_positions = config.integer("max_position_embeddings", 512, 1, kMaxPositions);
   }
+}
+
+void read_reformer_keys(const ConfigReader& config, LanguageModelConfig& model) {
+  const Positions positions = model.positions;
+  require(positions != Positions::relative && positions != Positions::infused,
+          "{}: positions: expected axial, learned, sinusoidal or none with the attention reformer, "
+          "whose keys have no positions of their own, found {}",
+          config.name(), name_of(positions));
+  require(!model.post_norm && model.final_layer_norm,
+          "{}: norm_position: expected pre with a final_layer_norm with the attention reformer, "
+          "found others",
+          config.name());
+  ReformerConfig& reformer = model.reformer;
+  reformer = read_reformer(config, model.layers);
+  Index usual = positions == Positions::learned ? model.max_positions : 4096;
+  if (positions == Positions::axial) {
+    read_axial(config, model.hidden_size, reformer);
+    usual = reformer.axial_shape[0] * reformer.axial_shape[1];
+  }
+  reformer.longest = config.integer("max_position_embeddings", usual, 1, kMaxPositions);
+  if (positions == Positions::axial) model.max_positions = std::min(usual, reformer.longest);
+  reformer.lsh_dropout = rate(config, "lsh_attention_dropout", model.attention_dropout);
 }
 
 }  // namespace
@@ -365,12 +406,17 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   model.dropout = rate(config, "dropout", 0.2);
   model.attention_dropout =
       rate(config, "attention_dropout", model.has_spans() ? model.dropout : 0);
+  if (model.has_chunks()) read_reformer_keys(config, model);
   model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
   model.initializer_range = positive(config, "initializer_range", 0.02);
   model.initialization = static_cast<Initialization>(
       config.choice("initialization", kInitializations, model.is_sparse() ? "scaled" : "normal"));
-  model.tie_word_embeddings =
-      config.boolean("tie_word_embeddings", !model.is_sparse() && !model.has_spans());
+  model.tie_word_embeddings = config.boolean("tie_word_embeddings", !model.has_own_layers());
+  require(
+      !model.has_chunks() || !model.tie_word_embeddings,
+      "{}: tie_word_embeddings: expected false with the attention reformer, whose last rows are "
+      "twice as wide as its embeddings, found true",
+      config.name());
   std::vector<std::string_view> harmless(kOfOneAttention.begin(), kOfOneAttention.end());
   std::ranges::copy(bookkeeping_keys(), std::back_inserter(harmless));
   formats::refuse_unused_keys(config, {.always = harmless});
@@ -399,12 +445,16 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   json["embedding_scale"] = config.scales_embedding;
   json["attention_bias"] = config.attention_bias;
   json["positions"] = name_of(config.positions);
-  if (config.max_positions > 0) {
-    json["max_position_embeddings"] = config.max_positions;
+  if (config.max_positions > 0 || config.has_chunks()) {
+    json["max_position_embeddings"] =
+        config.has_chunks() ? config.reformer.longest : config.max_positions;
   }
   if (config.has_features()) write_features(config.features, json);
   if (config.is_sparse()) write_sparse(config.sparse, json);
   if (config.has_spans()) write_spans(config.spans, json);
+  if (config.has_chunks()) {
+    write_reformer(config.reformer, config.positions == Positions::axial, json);
+  }
   json["share_relative_biases"] = config.shares_relative_biases;
   if (config.has_memory()) {
     json["segment_length"] = config.lengths.segment;

@@ -12,6 +12,7 @@
 #include "kernels/attention/spec.h"
 #include "models/config.h"
 #include "models/feature_config.h"
+#include "models/reformer_config.h"
 #include "models/span_config.h"
 #include "models/sparse_config.h"
 #include "text/characters.h"
@@ -29,10 +30,20 @@ inline constexpr Index kMaxReach = Index{1} << 24;
 /// its segment and what is kept of those before: their rows (Transformer-XL,
 /// docs/spec/language-models.md#g1), and of older ones rows that stand for several (Compressive
 /// Transformer, docs/spec/language-models.md#g2), or sums of features over all that was read
-/// (Performer, docs/spec/low-rank-and-kernels.md#f), or near tokens and some of the far ones
+/// (Performer, docs/spec/low-rank-and-kernels.md#f), or chunks of neighbours and of tokens with one
+/// hash (Reformer, docs/spec/other-attentions.md#h3), or near tokens and some of the far ones
 /// (Sparse Transformer, docs/spec/other-attentions.md#h2), or as many tokens as each head has
 /// learned (Adaptive Attention Span, docs/spec/other-attentions.md#h4).
-enum class LmAttention { window, dense, recurrent, compressive, performer, sparse, adaptive };
+enum class LmAttention {
+  window,
+  dense,
+  recurrent,
+  compressive,
+  performer,
+  reformer,
+  sparse,
+  adaptive
+};
 std::string_view name_of(LmAttention attention);
 
 /// How a model knows the order of what it reads (docs/spec/file-formats.md#o1,
@@ -43,6 +54,7 @@ enum class Positions {
   learned,     ///< a table that is added to the embeddings
   infused,     ///< sines and cosines that are added in every layer to what becomes queries and keys
   none,
+  axial,          ///< rows of two tables, side by side, that are added to the embeddings (Reformer)
   distance_keys,  ///< a learned key of each distance (Adaptive Attention Span)
   grid,  ///< two tables that are added to the embeddings: of rows and columns (Sparse Transformer)
 };
@@ -113,7 +125,7 @@ struct LanguageModelConfig {
   Index dilated_heads = 0;
 
   Positions positions = Positions::relative;
-  /// Most characters of a text, for learned positions and those of a grid; else 0.
+  /// Most characters of a text, for learned and axial positions and those of a grid; else 0.
   Index max_positions = 0;
 
   /// Models whose heads learn their spans have these.
@@ -124,6 +136,9 @@ struct LanguageModelConfig {
 
   /// Performers have these.
   FeatureConfig features = {};
+
+  /// Reformers have these.
+  ReformerConfig reformer = {};
 
   /// Models with memories have these.
   MemoryLengths lengths = {};
@@ -155,12 +170,17 @@ struct LanguageModelConfig {
   bool has_windows() const { return attention == LmAttention::window; }
   /// Everything that was read, at any distance, be it through other layers.
   bool sees_everything() const {
-    return attention == LmAttention::dense || has_features() || is_sparse();
+    return attention == LmAttention::dense || has_features() || has_chunks() || is_sparse();
   }
   bool is_sparse() const { return attention == LmAttention::sparse; }
   bool has_spans() const { return attention == LmAttention::adaptive; }
+  /// The defaults are those of a paper of its own, not those of Transformer-XL.
+  bool has_own_layers() const { return has_chunks() || is_sparse() || has_spans(); }
   bool has_memory() const { return attention == LmAttention::recurrent || is_compressive(); }
   bool has_features() const { return attention == LmAttention::performer; }
+  bool has_chunks() const { return attention == LmAttention::reformer; }
+  /// Numbers of a last hidden state: those of both streams of a Reformer.
+  Index last_size() const { return has_chunks() ? 2 * hidden_size : hidden_size; }
   bool is_compressive() const { return attention == LmAttention::compressive; }
   bool learns_compression() const {
     return is_compressive() &&

@@ -89,31 +89,6 @@ inline Row take_head_rows_row() {
               }};
 }
 
-/// Four heads of 5 columns in two parts, out of their order.
-inline Row join_heads_row() {
-  constexpr Index kSize = 5;
-  static const std::array<std::vector<Index>, 2> heads = {std::vector<Index>{3, 0, 1}, {2}};
-  return {
-      .name = "join_heads",
-      .shapes = {{kRows, 3 * kSize}, {kRows, kSize}},
-      .run = [](const Context& context,
-                const std::vector<Tensor>& in) { return join_heads(context, in, heads, kSize); },
-      .truth =
-          [](const Inputs& in) {
-            Doubles y(at(kRows * 4 * kSize));
-            for (std::size_t part = 0; part < heads.size(); ++part) {
-              const auto own = std::ssize(heads[part]);
-              for (Index i = 0; i < kRows * own * kSize; ++i) {
-                const Index row = i / (own * kSize), head = i / kSize % own;
-                const Index to = heads[part][at(head)];
-                y[at((row * 4 + to) * kSize + i % kSize)] = in[part][at(i)];
-              }
-            }
-            return y;
-          },
-      .activations = 2};
-}
-
 inline Row lowered_rows_row() {
   static const std::array<kernels::RowRange, 1> ranges = {{{1, 2}}};
   return {.name = "lowered_rows",

@@ -38,6 +38,7 @@
 #include "ops/positions.h"
 #include "ops/recompute.h"
 #include "ops/residual.h"
+#include "reformer_gradient_rows.h"
 #include "slot_gradient_rows.h"
 #include "span_gradient_rows.h"
 #include "span_mask_gradient_rows.h"
@@ -544,7 +545,6 @@ std::vector<Row> rows() {
       scaled_row(),
       weighted_attention_row(),
       take_head_rows_row(),
-      join_heads_row(),
       lowered_rows_row(),
       square_difference_row(),
       rows_row(false),
@@ -559,7 +559,8 @@ std::vector<Row> rows() {
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};
-  for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows(), span_mask_rows()}) {
+  for (const auto& more :
+       {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows(), span_mask_rows()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "gradient_testing.h"
+#include "ops/heads.h"
 #include "ops/span_masks.h"
 
 namespace longformer::ops {
@@ -67,8 +69,34 @@ inline Row resized_rows_row(Index to) {
               }};
 }
 
+/// Four heads of 5 columns in two parts, out of their order.
+inline Row join_heads_row() {
+  constexpr Index kSize = 5;
+  static const std::array<std::vector<Index>, 2> heads = {std::vector<Index>{3, 0, 1}, {2}};
+  return {
+      .name = "join_heads",
+      .shapes = {{kRows, 3 * kSize}, {kRows, kSize}},
+      .run = [](const Context& context,
+                const std::vector<Tensor>& in) { return join_heads(context, in, heads, kSize); },
+      .truth =
+          [](const Inputs& in) {
+            Doubles y(at(kRows * 4 * kSize));
+            for (std::size_t part = 0; part < heads.size(); ++part) {
+              const auto own = std::ssize(heads[part]);
+              for (Index i = 0; i < kRows * own * kSize; ++i) {
+                const Index row = i / (own * kSize), head = i / kSize % own;
+                const Index to = heads[part][at(head)];
+                y[at((row * 4 + to) * kSize + i % kSize)] = in[part][at(i)];
+              }
+            }
+            return y;
+          },
+      .activations = 2};
+}
+
 inline std::vector<Row> span_mask_rows() {
-  return {span_keys_row(), span_loss_row(), resized_rows_row(kIn + 3), resized_rows_row(kIn - 4)};
+  return {span_keys_row(), span_loss_row(), resized_rows_row(kIn + 3), resized_rows_row(kIn - 4),
+          join_heads_row()};
 }
 
 }  // namespace longformer::ops

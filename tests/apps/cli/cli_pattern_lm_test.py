@@ -114,7 +114,7 @@ class TestUse:
         assert math.isclose(windows["metrics"]["loss"],
                             score(FIXTURE / name, text, "--characters", 59, "--streaming")["metrics"]["loss"], rel_tol=1e-5)  # fmt: skip
         if name != "adaptive":
-            run("evaluate", FIXTURE / name, text, "--streaming").fails(1, "60", "learned positions")
+            run("evaluate", FIXTURE / name, text, "--streaming").fails(1, "60", "grid positions")
         score(FIXTURE / name, text, "--characters", 200)
 
     def test_info(self):
