@@ -65,6 +65,7 @@ COMPARISONS = {
     "retrieval_parity.py": Comparison((MINILM, PROGRAM)),
     "sequence_convert_parity.py": Comparison((PROGRAM,)),
     "sentence_parity.py": Comparison((MINILM, PROGRAM)),
+    "source_rows_parity.py": Comparison(models=40),
     "span_parity.py": Comparison((PROGRAM,)),
     "trained_parity.py": Comparison((PROGRAM,)),
     "vector_parity.py": Comparison((PROGRAM,)),

@@ -231,9 +231,9 @@ void add_convert(CLI::App& program, Action& action) {
   add_encoding(verb, flags->encoding)->needs(verb.get_option("--report"));
   CLI::Option* merge = verb.get_option("--merge-adapter");
   for (const char* name :
-       {"--max-positions", "--window", "--dilation", "--dilated-heads", "--projected-length",
-        "--projection", "--projection-sharing", "--projection-initialization", "--features",
-        "--feature-kernel", "--feature-epsilon", "--seed", "--report", "--rotary"}) {
+       {"--max-positions", "--window", "--dilation", "--dilated-heads", "--cross-attention-rows",
+        "--projected-length", "--projection", "--projection-sharing", "--projection-initialization",
+        "--features", "--feature-kernel", "--feature-epsilon", "--seed", "--report", "--rotary"}) {
     merge->excludes(verb.get_option(name));
   }
   add_json(verb, flags->source);
