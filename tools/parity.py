@@ -39,6 +39,7 @@ COMPARISONS = {
     "adapter_parity.py": Comparison((PROGRAM,)),
     "attention_parity.py": Comparison(models=48),
     "block_parity.py": Comparison((PROGRAM,), models=48),
+    "bytes_parity.py": Comparison((PROGRAM,)),
     "candidate_parity.py": Comparison((PROGRAM,)),
     "convert_parity.py": Comparison((PROGRAM,)),
     "cost_parity.py": Comparison((PROGRAM,)),
