@@ -182,7 +182,7 @@ def accuracy_table(found, names):
 
 
 def cost_table(found, names):
-    """Of the digits, whose texts are all equally long; medians over the seeds."""
+    """Costs of the digits, whose texts are all equally long; medians over the seeds."""
     def median(name, key, form):
         values = [row[key] for row in found if row["row"] == name and row["task"] == "digits" and key in row]
         return form(statistics.median(values)) if values else "–"

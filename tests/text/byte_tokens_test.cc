@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
 #include <string>
 
 #include "error_testing.h"
@@ -13,10 +14,12 @@
 namespace longformer::byte_tokens_test {
 namespace {
 
+using Files = std::map<std::string, std::string>;
+
 const char* const kConfig = R"({"model_type": "roberta", "vocabulary": "bytes"})";
 
 Tokenizer bytes() {
-  const TemporaryFolder folder({{"config.json", kConfig}});
+  const TemporaryFolder folder(Files{{"config.json", kConfig}});
   return Tokenizer::load(folder.name());
 }
 
@@ -94,9 +97,9 @@ TEST(ByteTokens, AddedTokensStandBehindTheBytes) {
 
 TEST(ByteTokens, OnlyEncodersReadThem) {
   const TemporaryFolder language_model(
-      {{"config.json", R"({"model_type": "longformer-lm", "vocabulary": "bytes"})"}});
+      Files{{"config.json", R"({"model_type": "longformer-lm", "vocabulary": "bytes"})"}});
   EXPECT_FALSE(text::reads_bytes(language_model.name()));
-  const TemporaryFolder broken({{"config.json", "{"}});
+  const TemporaryFolder broken(Files{{"config.json", "{"}});
   EXPECT_FALSE(text::reads_bytes(broken.name()));
   EXPECT_FALSE(text::reads_bytes(fixture("roberta")));
   expect_contains(load_error({{"config.json", kConfig}, {"vocab.txt", "a"}}),
