@@ -199,15 +199,18 @@ void add_convert(CLI::App& program, Action& action) {
            "was trained to, and have to be trained; --report says by how much. "
            "A Transformer-XL of its authors' code becomes a folder of pretrain-lm (--to "
            "longformer-lm), if config.json has its symbols.",
-       .examples = "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
-                   "--window 256\n"
-                   "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
-                   "--format bin\n"
-                   "longformer convert minilm merged --merge-adapter tuned\n"
-                   "longformer convert bart-base led-16384 --max-positions 16384 --window 1024\n"
-                   "longformer convert ModernBERT-base modernbert-32768 --max-positions 32768\n"
-                   "longformer convert roberta-base performer --to performer --features 256 "
-                   "--report text.txt"});
+       .examples =
+           "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
+           "--window 256\n"
+           "longformer convert minilm-4096 minilm-8192 --max-positions 8192 --dtype bf16 "
+           "--format bin\n"
+           "longformer convert minilm merged --merge-adapter tuned\n"
+           "longformer convert roberta-base dilated --window 64 --dilation 1,1,1,1,2,2,2,2,4,4,4,4 "
+           "--dilated-heads 2\n"
+           "longformer convert bart-base led-16384 --max-positions 16384 --window 1024\n"
+           "longformer convert ModernBERT-base modernbert-32768 --max-positions 32768\n"
+           "longformer convert roberta-base performer --to performer --features 256 "
+           "--report text.txt"});
   verb.add_option("SOURCE", flags->source.model,
                   "folder of a checkpoint, or org/name[@revision] in the local Hub cache")
       ->required()
@@ -225,9 +228,9 @@ void add_convert(CLI::App& program, Action& action) {
   add_encoding(verb, flags->encoding)->needs(verb.get_option("--report"));
   CLI::Option* merge = verb.get_option("--merge-adapter");
   for (const char* name :
-       {"--max-positions", "--window", "--projected-length", "--projection", "--projection-sharing",
-        "--projection-initialization", "--features", "--feature-kernel", "--feature-epsilon",
-        "--seed", "--report", "--rotary"}) {
+       {"--max-positions", "--window", "--dilation", "--dilated-heads", "--projected-length",
+        "--projection", "--projection-sharing", "--projection-initialization", "--features",
+        "--feature-kernel", "--feature-epsilon", "--seed", "--report", "--rotary"}) {
     merge->excludes(verb.get_option(name));
   }
   add_json(verb, flags->source);

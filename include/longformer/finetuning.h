@@ -50,6 +50,10 @@ struct FinetuneOptions {
   /// Global tokens use, and train, the query, key and value of all others instead of their own: an
   /// ablation of the paper. The folder must have equal ones, as after conversion.
   bool shared_global_projections = false;
+  /// BigBird: the blocks that tokens see besides those around them. "seeded": drawn as
+  /// `transformers` draws them; "none": the first one stands for them, as in use. Empty: as the
+  /// folder was trained, else seeded.
+  std::string random_blocks = {};
   /// Rate of the weights that are not encoder; 0 takes training.learning_rate. Where that is 0 the
   /// encoder is frozen.
   double head_learning_rate = 0;
@@ -133,6 +137,8 @@ struct MaskedLmTraining {
   /// Not 0: only the rows of positions from this one on are trained, all other weights are frozen
   /// (the paper's "extra positions only").
   std::int64_t only_positions_from = 0;
+  /// See FinetuneOptions.
+  std::string random_blocks = {};
   /// Copy query, key and value into the global projections of what is written: no token is global
   /// here, so they are not trained.
   bool copy_globals = true;

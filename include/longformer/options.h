@@ -437,6 +437,12 @@ struct ConvertOptions {
   /// Total windows, half on each side; even: one for all layers, or one for each. Empty: those of
   /// the source if it is a Longformer, else 512.
   std::vector<std::int64_t> windows = {};
+  /// For a Longformer: how many tokens apart the keys of a window stand: one number for all layers,
+  /// or one for each. Empty: as in the source, else 1. More than 1 is another attention than the
+  /// source's, and has to be trained.
+  std::vector<std::int64_t> dilations = {};
+  /// The last so many heads of a layer are dilated, the others see adjacent tokens. Absent: all.
+  std::optional<std::int64_t> dilated_heads = {};
   /// How a model with rotary positions reads longer documents than before: "yarn" or "base", which
   /// multiplies rope_theta. Empty: yarn.
   std::string rotary = {};

@@ -28,6 +28,16 @@ OptionFields fields(ConvertOptions& options) {
        .least = 1,
        .most = 1 << 24},
       windows_field(options.windows),
+      {.name = "dilation",
+       .value = &options.dilations,
+       .help = "Longformer: tokens between the keys of a window, one number for each layer, "
+               "separated by commas, or one for all (1, or those of a Longformer)",
+       .least = 1,
+       .most = 1 << 20},
+      {.name = "dilated_heads",
+       .value = &options.dilated_heads,
+       .help = "the last so many heads of a layer are dilated (all)",
+       .least = 1},
       {.name = "rotary",
        .value = &options.rotary,
        .help =

@@ -288,6 +288,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
                                              ? engine::Json::object()
                                              : data->settings(config),
                              .shares_global_projections = used.shared_global_projections,
+                             .random_blocks = used.random_blocks,
                              .added_tokens = added_tokens(folder, task),
                              .note = callbacks.training.note};
   if (beginning.modules) {

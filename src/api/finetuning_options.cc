@@ -49,6 +49,15 @@ OptionField training_task(std::string& task) {
           .choices = names};
 }
 
+OptionField random_blocks_field(std::string& random_blocks) {
+  return {.name = "random_blocks",
+          .value = &random_blocks,
+          .help =
+              "BigBird: blocks that tokens see besides those around them, drawn as transformers "
+              "draws them, or none (those of the folder, else seeded)",
+          .choices = {"seeded", "none"}};
+}
+
 }  // namespace
 
 OptionFields fields(FinetuneOptions& options) {
@@ -78,6 +87,7 @@ OptionFields fields(FinetuneOptions& options) {
           {.name = "shared_global_projections",
            .value = &options.shared_global_projections,
            .help = "global tokens use query, key and value of all others instead of their own"},
+          random_blocks_field(options.random_blocks),
           {.name = "label_all_tokens",
            .value = &options.label_all_pieces,
            .help = "ner: label every token of a word, not its first one alone"},
@@ -119,7 +129,8 @@ OptionFields fields(MaskedLmTraining& options) {
                {.name = "keep_globals",
                 .value = &options.copy_globals,
                 .help = "do not copy query, key and value into the global projections",
-                .is_contrary = true}});
+                .is_contrary = true},
+               random_blocks_field(options.random_blocks)});
   append(all, without(fields(options.training), {"group_by_length"}));
   return all;
 }

@@ -47,8 +47,10 @@ training::PhaseCost cost_of(const TrainedModel& model, const MaskedLmTraining& o
 }
 
 TrainedModelSetup setup_of(const std::string& folder, const MaskedLmTraining& options) {
-  TrainedModelSetup setup = {
-      .folder = folder, .task = &tasks::masked_lm(), .globals_from_local = options.copy_globals};
+  TrainedModelSetup setup = {.folder = folder,
+                             .task = &tasks::masked_lm(),
+                             .random_blocks = options.random_blocks,
+                             .globals_from_local = options.copy_globals};
   const Index from = options.only_positions_from;
   require(!trains_adapter(options.training) || from == 0,
           OptionName("only_positions_from", "only positions from"),

@@ -32,8 +32,11 @@ void read_big_bird(const formats::ConfigReader& config, EncoderConfig& model) {
   constexpr std::array<std::string_view, 2> kTypes = {"block_sparse", "original_full"};
   const bool is_dense = config.choice("attention_type", kTypes, "block_sparse") == 1;
   const Index most = model.max_position_embeddings;
-  const BlockRecipe blocks = {.size = config.integer("block_size", 64, 1, most),
-                              .random = config.integer("num_random_blocks", 3, 0, most)};
+  constexpr std::array<std::string_view, 2> kRandomBlocks = {"seeded", "none"};
+  const BlockRecipe blocks = {
+      .size = config.integer("block_size", 64, 1, most),
+      .random = config.integer("num_random_blocks", 3, 0, most),
+      .draws_in_training = config.choice(kRandomBlocksKey, kRandomBlocks, "seeded") == 0};
   if (!is_dense) recipe.blocks = blocks;
 }
 

@@ -5,6 +5,10 @@
 
 namespace longformer::models {
 
+/// A key of ours in config.json: whether blocks are drawn while training ("seeded") or not
+/// ("none").
+inline constexpr const char* kRandomBlocksKey = "random_blocks";
+
 /// BERT's traits become those of BigBird.
 Family big_bird(EncoderTraits bert);
 

@@ -386,6 +386,37 @@ TEST_F(OriginalConversion, KeepsDilationOfLayersAndHeads) {
   EXPECT_FALSE(config().contains("attention_dilation"));
 }
 
+TEST_F(LongformerConversion, GivesLayersAndHeadsDilation) {
+  std::string note;
+  const auto take_note = [&](const std::string& text) { note = text; };
+  ASSERT_EQ(error({.dilations = {1, 4}, .dilated_heads = 1, .note = take_note}), "");
+  EXPECT_NE(note.find("attention_dilation is new"), std::string::npos) << note;
+  const EncoderConfig read = read_config((target() / "config.json").string());
+  for (Index head = 0; head < read.heads; ++head) {
+    EXPECT_EQ(read.pattern(0)[static_cast<std::size_t>(head)].dilation, 1);
+    EXPECT_EQ(read.pattern(1)[static_cast<std::size_t>(head)].dilation,
+              head + 1 == read.heads ? 4 : 1);
+  }
+  fs::remove_all(target());
+  ASSERT_EQ(error({.dilations = {3}}), "");
+  EXPECT_EQ(config()["attention_dilation"], Json({3, 3}));
+  // A dilated source becomes one without.
+  fs::remove_all(source());
+  fs::rename(target(), source());
+  note.clear();
+  ASSERT_EQ(error({.dilations = {1}, .note = take_note}), "");
+  EXPECT_FALSE(config().contains("attention_dilation"));
+  EXPECT_EQ(note, "");
+}
+
+TEST_F(LongformerConversion, RefusesDilationThatDoesNotFit) {
+  expect_error({"dilation", "2 layers", "found 3"}, {.dilations = {1, 2, 3}});
+  expect_error({"dilation", "found 0"}, {.dilations = {0}});
+  expect_error({"dilated", "heads of a layer", "found 9"}, {.dilations = {2}, .dilated_heads = 9});
+  expect_error({"dilated", "expected a dilation"}, {.dilated_heads = 1});
+  expect_error({"dilation", "performer"}, {.target = "performer", .dilations = {2}});
+}
+
 /// Last hidden state of one document.
 std::vector<float> states_of(const fs::path& folder, std::span<const std::int32_t> ids) {
   const Model model = Model::load(folder.string());

@@ -11,9 +11,12 @@
 
 #include "error_testing.h"
 #include "fixtures.h"
+#include "formats/json.h"
 #include "kernels/reference.h"
 #include "models/attention/bigbird.h"
 #include "models/attention/random_blocks.h"
+#include "models/block_families.h"
+#include "models/encoder.h"
 
 namespace longformer::models::block_attention_test {
 namespace {
@@ -112,6 +115,37 @@ TEST(BlockSpecs, ShortTextsNeedOnePart) {
   const auto specs = block_specs(dense, {}, rows, true);
   ASSERT_EQ(specs.size(), 1u);
   EXPECT_EQ(specs[0].rows, rows);
+}
+
+/// 22 tokens through a model that drops nothing, in use or in training.
+std::vector<float> states(const char* random_blocks, bool trains) {
+  const auto folder = fixtures_folder() / "tiny_big_bird_model";
+  auto json = formats::read_json((folder / "config.json").string());
+  json["hidden_dropout_prob"] = json["attention_probs_dropout_prob"] = 0;
+  if (random_blocks != nullptr) json[kRandomBlocksKey] = random_blocks;
+  const EncoderConfig config = parse_config(formats::ConfigReader(json, "config.json"));
+  const Weights weights = Weights::open(folder.string(), config.family->names);
+  const Encoder encoder(config, weights, DType::f32);
+  Batch batch;
+  batch.starts = {0, 22};
+  for (std::int32_t i = 0; i < 22; ++i) batch.ids.push_back(5 + 7 * i % 50);
+  batch.types.assign(batch.ids.size(), 0);
+  batch.positions = position_rows(config, batch.ids);
+  MemoryPool pool;
+  ops::Context context{.memory = pool};
+  if (trains) context.dropout_seed = 1;
+  return encoder.forward(context, batch).to_floats();
+}
+
+TEST(RandomBlocks, AreDrawnInTrainingUnlessTheFolderSaysNone) {
+  const auto in_use = states(nullptr, false);
+  EXPECT_EQ(states("none", true), in_use);
+  EXPECT_EQ(states("none", false), in_use);
+  EXPECT_EQ(states("seeded", false), in_use);
+  EXPECT_NE(states("seeded", true), in_use);
+  EXPECT_EQ(states(nullptr, true), states("seeded", true));
+  const std::string message = error_of([] { states("some", true); });
+  EXPECT_NE(message.find("random_blocks: expected seeded, none"), std::string::npos) << message;
 }
 
 }  // namespace

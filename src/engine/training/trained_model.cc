@@ -9,6 +9,7 @@
 #include "engine/training/adapter_training.h"
 #include "formats/json.h"
 #include "formats/weights.h"
+#include "models/block_families.h"
 #include "ops/embedding.h"
 #include "ops/gradients.h"
 #include "text/encoder_folder.h"
@@ -55,6 +56,11 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   json_ = models::trained_config(source, architecture_of(*original.family, *setup_.task),
                                  setup_.labels, setup_.problem_type);
   json_.update(setup_.settings);
+  if (!setup_.random_blocks.empty()) {
+    require(original.recipe.blocks.has_value(), OptionName("random_blocks"),
+            "expected a model whose tokens see blocks, found a {}", original.family->model_type);
+    json_[models::kRandomBlocksKey] = setup_.random_blocks;
+  }
   Index vocabulary = original.vocab_size;
   for (const auto& [token, id] : setup_.added_tokens) {
     vocabulary = std::max<Index>(vocabulary, id + 1);

@@ -42,6 +42,8 @@ struct TrainedModelSetup {
   Index first_trained_position = 0;
   /// Global tokens use, and train, the query, key and value of all others.
   bool shares_global_projections = false;
+  /// See FinetuneOptions.
+  std::string random_blocks = {};
   /// See models::TrainedFolder. Tokens that the word embeddings do not have get rows.
   models::AddedTokens added_tokens = {};
   /// See models::TrainedFolder.

@@ -14,6 +14,7 @@
 #include "formats/torch_file.h"
 #include "longformer/text.h"
 #include "models/config.h"
+#include "models/config_limits.h"
 #include "models/convert/files.h"
 #include "models/convert/led.h"
 #include "models/convert/lengthened.h"
@@ -58,7 +59,24 @@ struct Conversion {
     const std::vector<Index> own = config.windows();
     return own.empty() ? std::vector<Index>(layers, usual) : own;
   }
+  /// attention_dilation of the result, for each layer one number or one for each head; null where
+  /// it stays that of the source.
+  Json dilations() const {
+    if (options.dilations.empty()) return nullptr;
+    Json all = Json::array();
+    for (Index layer = 0; layer < config.layers; ++layer) {
+      const Index dilation = options.dilations.size() == 1
+                                 ? options.dilations[0]
+                                 : options.dilations[static_cast<std::size_t>(layer)];
+      const Index dilated = options.dilated_heads.value_or(config.heads);
+      std::vector<Index> heads(static_cast<std::size_t>(config.heads - dilated), 1);
+      heads.resize(static_cast<std::size_t>(config.heads), dilation);
+      all.push_back(dilated == config.heads ? Json(dilation) : Json(heads));
+    }
+    return all;
+  }
   bool is_dilated() const {
+    if (!options.dilations.empty()) return std::ranges::max(options.dilations) > 1;
     return std::any_of(config.patterns.begin(), config.patterns.end(), [](const auto& heads) {
       return std::any_of(heads.begin(), heads.end(),
                          [](const HeadPattern& head) { return head.dilation > 1; });
@@ -134,6 +152,8 @@ Json longformer_config(const Conversion& conversion) {
   }
   json["model_type"] = "longformer";
   json["attention_window"] = conversion.windows();
+  if (!conversion.options.dilations.empty()) json["attention_dilation"] = conversion.dilations();
+  if (!conversion.is_dilated()) json.erase("attention_dilation");
   json["max_position_embeddings"] = conversion.plan.max_positions + config.pad_token_id + 1;
   // The class defaults of Longformer differ from those of the source, so every size is written.
   json["vocab_size"] = config.vocab_size;
@@ -177,6 +197,16 @@ void check_options(const ConvertOptions& options) {
             "expected even numbers from 2 to {} (half on each side), found {}", 2 * kMaxTarget,
             window);
   }
+  for (const Index dilation : options.dilations) {
+    require(dilation >= 1 && dilation <= kMaxDilation, OptionName("dilation"),
+            "expected numbers from 1 to {}, found {}", kMaxDilation, dilation);
+  }
+  require(options.dilations.empty() || options.target == "longformer", OptionName("dilation"),
+          "expected none for a {}, which has no windows, found {}", options.target,
+          fmt::join(options.dilations, ","));
+  require(!options.dilated_heads || !options.dilations.empty(),
+          OptionName("dilated_heads", "dilated heads"),
+          "expected a dilation beside it, found none");
   const bool is_known = options.target == "longformer" || options.target == "linformer" ||
                         options.target == "performer" || options.target == "big_bird" ||
                         makes_language_model(options);
@@ -214,6 +244,21 @@ void check_target(const Conversion& conversion) {
           "{}: expected an empty folder or a new name, found files: ask to overwrite them", target);
 }
 
+void check_dilations(const Conversion& conversion) {
+  const EncoderConfig& config = conversion.config;
+  const std::size_t dilations = conversion.options.dilations.size();
+  if (dilations == 0) return;
+  require(!conversion.writes_texts(), OptionName("dilation"),
+          "expected none for an LED, whose windows are not dilated, found {}",
+          fmt::join(conversion.options.dilations, ","));
+  require(dilations == 1 || dilations == static_cast<std::size_t>(config.layers),
+          OptionName("dilation"), "expected one number, or {} for the {} layers, found {}",
+          config.layers, config.layers, dilations);
+  const Index heads = conversion.options.dilated_heads.value_or(config.heads);
+  require(heads >= 1 && heads <= config.heads, OptionName("dilated_heads", "dilated heads"),
+          "expected a number from 1 to the {} heads of a layer, found {}", config.heads, heads);
+}
+
 Conversion read_source(const std::string& source, const std::string& target,
                        const ConvertOptions& options) {
   require(fs::is_directory(source), "{}: expected a model folder, found {}", source,
@@ -239,6 +284,7 @@ Conversion read_source(const std::string& source, const std::string& target,
   require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
           OptionName("window"), "expected one number, or {} for the {} layers, found {}",
           conversion.config.layers, conversion.config.layers, windows);
+  check_dilations(conversion);
   conversion.plan = {.max_positions = options.max_positions.value_or(positions),
                      .dtype = dtype_of(options.dtype)};
   return conversion;
@@ -303,7 +349,8 @@ std::function<std::string(const std::string&)> names_in_files(const EncoderConfi
 
 ConvertedFrom merge_adapter(const std::string& source, const std::string& target,
                             const ConvertOptions& options) {
-  require(options.target == "longformer" && !options.max_positions && options.windows.empty(),
+  require(options.target == "longformer" && !options.max_positions && options.windows.empty() &&
+              options.dilations.empty(),
           OptionName("merge_adapter"),
           "expected no other attention and no other length beside it: convert the "
           "folder with the merged weights");
@@ -353,7 +400,7 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
 ConvertedFrom lengthen(Conversion& conversion) {
   const EncoderConfig& config = conversion.config;
   const ConvertOptions& options = conversion.options;
-  require(conversion.keeps_attention() && options.windows.empty(),
+  require(conversion.keeps_attention() && options.windows.empty() && options.dilations.empty(),
           "{}: expected a model with a table of positions, which has another attention or other "
           "windows in the result too, found {}",
           conversion.source.string(), config.model_type());
@@ -425,9 +472,10 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   source.tell_nonfinite(options.note);
   if (conversion.is_dilated() && conversion.keeps_attention() && options.note) {
     options.note(fmt::format(
-        "{}: attention_dilation is kept, which transformers does not know: it would run the same "
+        "{}: attention_dilation {}, which transformers does not know: it would run the same "
         "windows without dilation",
-        target_folder));
+        target_folder,
+        options.dilations.empty() ? "is kept" : "is new: the result has to be trained with it"));
   }
   // RoBERTa's and Longformer's head always use the exact GELU, BERT's the model's activation.
   const auto& masked_lm = config.traits().masked_lm;
