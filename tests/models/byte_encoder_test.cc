@@ -45,7 +45,7 @@ TEST(ByteEncoder, NormsMayComeFirst) {
     const EncoderConfig config =
         with_keys(type, R"(, "norm_first": true, "classifier_pooling": "mean", "hidden_size": 8,
                  "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 8,
-                 "attention_window": 2, "max_position_embeddings": 16)");
+                 "max_position_embeddings": 16)");
     EXPECT_TRUE(config.recipe.norm_first && config.recipe.has_final_norm) << type;
     EXPECT_EQ(config.head.pooling, DocumentPooling::mean) << type;
     const std::vector<WeightRecord> tensors = encoder_tensors(config);

@@ -112,6 +112,9 @@ def test_conversions_keep_bytes_and_norms(tmp_path):
     assert max(abs(a - b) for a, b in zip(found, expected, strict=True)) < 1e-5
     same = run("classify", tmp_path / "long", "--text", text, "--global-attention", "none", "--json").works().json[0]
     assert same["labels"][0]["label"] == run("classify", model, "--text", text, "--json").works().json[0]["labels"][0]["label"]
+    # A row for each token of the longest text: attention to everything.
+    text = ("some text " * 7)[:69]
+    expected = run("embed", model, "--text", text, "--json").works().json[0]["embedding"]
     run("convert", model, tmp_path / "low", "--to", "linformer", "--projected-length", 71).passes()
     found = run("embed", tmp_path / "low", "--text", text, "--json").works().json[0]["embedding"]
     assert max(abs(a - b) for a, b in zip(found, expected, strict=True)) < 1e-5
