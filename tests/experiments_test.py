@@ -20,6 +20,7 @@ NEEDS = {
     "bench/classify_speed.py": ([], "roberta_bpe/vocab.json"),
     "bench/tokenizer_speed.py": (["--dump", "none"], "enwik8_head/enwik8.head4154064.xz"),
     "experiments/compare/gpt_baseline.py": (["train.txt", "validation.txt"], "train.txt"),
+    "experiments/compare/convolution_baseline.py": (["train.txt", "validation.txt", "test.txt"], "train.txt"),
     "experiments/compare/lstm_baseline.py": (["train.txt", "validation.txt", "test.txt"], "train.txt"),
     "experiments/compare/feature_error.py": (["layers", "A=model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/compare/language_models.py": (["data", *WORK], "litbank/original.tar.xz"),
@@ -51,13 +52,14 @@ NEEDS = {
 #: Scripts that read no data set: random weights, texts of their own, lines of `longformer bench`, or docs/results.
 NEEDS_NONE = {
     "bench/efficient_peers.py", "bench/generate_peers.py", "bench/models.py", "bench/peers.py", "bench/serve.py", "bench/train_peers.py",
+    "bench/writers.py",
     "experiments/compare/costs.py", "experiments/compare/report.py", "experiments/paper/linear.py",
     "experiments/paper/longer_input.py", "experiments/paper/report.py",
 }  # fmt: skip
 #: Modules that scripts import.
 MODULES = {
-    "experiments/data_sets.py", "experiments/compare/heads.py", "experiments/compare/setting.py", "experiments/lra/listops.py",
-    "experiments/lra/pictures.py", "experiments/lra/texts.py", "experiments/paper/experiment.py",
+    "experiments/data_sets.py", "experiments/compare/baseline.py", "experiments/compare/heads.py", "experiments/compare/setting.py",
+    "experiments/lra/listops.py", "experiments/lra/pictures.py", "experiments/lra/texts.py", "experiments/paper/experiment.py",
     "experiments/retrieval/passages.py",
 }  # fmt: skip
 PACKAGES = {"longformer_cpp": "", "safetensors.numpy": "load_file = save_file = None\n", "torch.nn": "Module, functional = object, None\n"}

@@ -292,7 +292,8 @@ void add_train_bench(CLI::App& bench, Action& action) {
       {.name = "train",
        .description = "Time training steps of one document of random tokens.",
        .details =
-           "A masked LM guesses 15 % of the tokens, an LED or BART learns a text, a character LM "
+           "A masked LM guesses 15 % of the tokens, a model with a decoder learns a text, a "
+           "character LM "
            "predicts each character. The bound is that of three forward passes. JSON and CSV also "
            "have the peak memory "
            "that the plan predicts.",
@@ -308,7 +309,7 @@ void add_train_bench(CLI::App& bench, Action& action) {
       ->type_name("FILE")
       ->excludes(model);
   add_number(verb, "--text-tokens", flags->text_tokens, {.least = 1},
-             "LED and BART: tokens of the text that is learned (256)");
+             "models with a decoder: tokens of the text that is learned (256)");
   verb.add_flag("--gradient-checkpointing", flags->gradient_checkpointing,
                 "compute layers again in the backward pass instead of keeping them");
   add_choice(verb, "--optim", flags->optim, {"adamw", "adafactor"}, "adamw or adafactor (adamw)");

@@ -195,10 +195,12 @@ void add_convert(CLI::App& program, Action& action) {
            "too. A ModernBERT or another model with rotary positions stays of its family and "
            "reads longer documents, by YaRN or a larger base (--rotary). An LED has 16,384 tokens "
            "and windows of 1,024 unless told otherwise. A "
-           "Linformer and a Performer (formats of our own) attend otherwise than the source "
+           "Linformer, a Performer and a BlockBERT (formats of our own) attend otherwise than the "
+           "source "
            "was trained to, and have to be trained; --report says by how much. "
            "A Transformer-XL of its authors' code becomes a folder of pretrain-lm (--to "
-           "longformer-lm), if config.json has its symbols.",
+           "longformer-lm), if config.json has its symbols, and so does a Reformer of "
+           "transformers.",
        .examples =
            "longformer convert all-MiniLM-L6-v2 minilm-4096 --max-positions 4096 "
            "--window 256\n"
@@ -216,10 +218,10 @@ void add_convert(CLI::App& program, Action& action) {
       ->required()
       ->type_name("");
   verb.add_option("TARGET", flags->target, "folder to write")->required()->type_name("");
-  add_choice(
-      verb, "--to", flags->to,
-      {"longformer", "linformer", "performer", "big_bird", "longformer-lm", "safetensors", "bin"},
-      "what to make (longformer); safetensors and bin are --format");
+  add_choice(verb, "--to", flags->to,
+             {"longformer", "linformer", "performer", "blockwise", "big_bird", "longformer-lm",
+              "safetensors", "bin"},
+             "what to make (longformer); safetensors and bin are --format");
   add_fields(verb, fields(flags->options));
   verb.get_option("--window")->check(CLI::Validator(even, ""));
   verb.add_option("--report", flags->report,

@@ -306,7 +306,7 @@ void add_evaluate(CLI::App& program, Action& action) {
        .description = "Measure how well a model does on a data set.",
        .details = "The head of the model says what is measured: accuracy and F1 of classes, "
                   "correlation of numbers, F1 of entities, exact match and F1 of answers, accuracy "
-                  "of choices, ROUGE of texts that an LED or BART writes, the perplexity of masked "
+                  "of choices, ROUGE of texts that a decoder writes, the perplexity of masked "
                   "tokens on plain text, or the bits per character of a language model. "
                   "--task retrieval searches in the corpus of a folder of BEIR (corpus.jsonl, "
                   "queries.jsonl, qrels/test.tsv) as 'longformer search' does: nDCG, MRR, MAP and "

@@ -85,7 +85,8 @@ void add_generate(CLI::App& program, Action& action) {
       program,
       {.name = "generate",
        .description = "Write a text for each document, or draw text from a language model.",
-       .details = "MODEL is an LED or BART: options are those of generate() of transformers, and "
+       .details = "MODEL has a decoder (LED, BART, Pegasus and kin): options are those of "
+                  "generate() of transformers, and "
                   "come before those of the folder. Or it is a folder that pretrain-lm wrote, "
                   "which takes no documents: characters come out as they are drawn, without the "
                   "prompt.",

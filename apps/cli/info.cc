@@ -178,7 +178,7 @@ void add_info(CLI::App& program, Action& action) {
                                                   "longformer info led-base-16384 --generation"});
   add_model(verb, *flags);
   verb.add_flag("--generation", *generation,
-                "of an LED or BART: how its folder says that texts are written");
+                "of a model with a decoder: how its folder says that texts are written");
   add_json(verb, *flags);
   verb.callback([flags, generation, &action] {
     action = [flags, generation](Messages& messages) {
@@ -193,8 +193,8 @@ void add_info(CLI::App& program, Action& action) {
       const FolderInfo info = inspect(folder);
       if (*generation) {
         if (info.decoder_layers == 0) {
-          throw Error(fmt::format("{}: --generation: expected an LED or BART, found {}", folder,
-                                  info.model_type));
+          throw Error(fmt::format("{}: --generation: expected a model with a decoder, found {}",
+                                  folder, info.model_type));
         }
         return print_generation(output, folder, flags->json);
       }

@@ -12,7 +12,8 @@ void add_summarize(CLI::App& program, Action& action) {
       program,
       {.name = "summarize",
        .description = "Write summaries of documents.",
-       .details = "MODEL is an LED or BART that was fine-tuned for it. The first token of a "
+       .details = "MODEL has a decoder (LED, BART, Pegasus and kin) and was fine-tuned for it. The "
+                  "first token of a "
                   "document has global attention unless --global-attention says otherwise; the "
                   "folder says how texts are searched for, and options here come before it. "
                   "Without a length from either, a summary has at most 512 tokens.",

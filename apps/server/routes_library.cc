@@ -1,6 +1,7 @@
 // Documents that the server keeps: /documents, /search, /compare.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <map>
@@ -9,6 +10,7 @@
 #include "failure.h"
 #include "http_text.h"
 #include "inputs.h"
+#include "routes_rerank.h"
 #include "schemas.h"
 
 namespace longformer::server {
@@ -146,7 +148,7 @@ SearchMode mode_of(const Json& body) {
   if (mode == "sparse") return SearchMode::sparse;
   if (mode == "multi") return SearchMode::multi;
   if (mode == "words" || mode == "lexical") return SearchMode::lexical;
-  refuse("`mode`: expected hybrid, dense or words, found '" + mode + "'");
+  refuse("`mode`: expected hybrid, dense, words, sparse or multi, found '" + mode + "'");
 }
 
 SearchQuery query_of(const Api& api, const ApiCall& call) {
@@ -212,9 +214,43 @@ Error about_query(const Error& error) {
   return Error(std::move(parts));
 }
 
+/// A third stage of a search: a cross-encoder gives the best passages their scores.
+struct ThirdStage {
+  const Reranker& reranker;
+  std::int64_t depth = SearchQuery().rerank_depth;
+};
+
+/// `rerank`: the name of a reranker that is served; an empty one stands for the first.
+std::optional<ThirdStage> third_stage_of(const Api& api, const ApiCall& call) {
+  const auto depth = whole_of(call.body, "rerank_depth", 1, kMostHits);
+  const auto name = text_of(call.body, "rerank");
+  if (!name && depth) refuse("`rerank_depth`: expected a reranker in `rerank` beside it");
+  if (!name) return std::nullopt;
+  ThirdStage stage = {*api.models().find(*name, Ability::rerank).reranker};
+  stage.depth = depth.value_or(stage.depth);
+  return stage;
+}
+
+void rerank(const Api& api, ApiCall& call, const ThirdStage& stage, std::vector<LibraryHit>& hits) {
+  Ranking ranking = {.reranker = stage.reranker,
+                     .query = needed_text(call.body, "query"),
+                     .texts = {},
+                     .list = "rerank"};
+  for (const LibraryHit& found : hits) ranking.texts.push_back(found.hit.text);
+  std::vector<LibraryHit> ordered;
+  for (const RankedText& one : ranked(api, call, ranking)) {
+    ordered.push_back(std::move(hits[one.index]));
+    ordered.back().hit.score = one.outcome.score;
+  }
+  hits = std::move(ordered);
+}
+
 std::optional<HttpResponse> search(Api& api, ApiCall& call) {
   const auto begin = std::chrono::steady_clock::now();
   SearchQuery query = query_of(api, call);
+  const auto third_stage = third_stage_of(api, call);
+  const auto top_k = static_cast<std::size_t>(query.top_k);
+  if (third_stage) query.top_k = std::max(query.top_k, third_stage->depth);
   std::string note;
   query.note = [&note](const std::string& sentence) { note = sentence; };
   const auto texts = texts_to_search(api, call);
@@ -226,6 +262,10 @@ std::optional<HttpResponse> search(Api& api, ApiCall& call) {
     found = texts ? api.library().search_texts(query, *texts) : api.library().search(query, ids);
   } catch (const Error& error) {
     throw failure_of(about_query(error), "query");
+  }
+  if (third_stage) {
+    rerank(api, call, *third_stage, found.hits);
+    found.hits.resize(std::min(found.hits.size(), top_k));
   }
   std::vector<JsonLine> hits;
   std::map<std::string, Offsets> offsets;
@@ -271,8 +311,9 @@ Json optional_texts() {
 std::vector<ApiField> search_fields() {
   const Json top_k = {
       {"type", "integer"}, {"minimum", 1}, {"maximum", kMostHits}, {"nullable", true}};
-  const Json mode = {
-      {"type", "string"}, {"enum", {"hybrid", "dense", "words"}}, {"nullable", true}};
+  const Json mode = {{"type", "string"},
+                     {"enum", {"hybrid", "dense", "words", "sparse", "multi"}},
+                     {"nullable", true}};
   return {{"query", text_schema(), true},
           {"top_k", top_k},
           {"documents", optional_texts()},
@@ -281,6 +322,8 @@ std::vector<ApiField> search_fields() {
           {"phrases", optional_schema("boolean")},
           {"prompt", optional_schema("string")},
           {"prompt_name", optional_schema("string")},
+          {"rerank", optional_schema("string")},
+          {"rerank_depth", top_k},
           truncate_field()};
 }
 

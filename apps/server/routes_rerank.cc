@@ -1,4 +1,6 @@
 // The order of texts by their relevance to a query: /rerank, and the forms of Cohere and Jina.
+#include "routes_rerank.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,15 +13,6 @@
 namespace longformer::server {
 namespace {
 
-/// One request to rerank.
-struct Ranking {
-  const Reranker& reranker;
-  std::string query;
-  std::vector<std::string> texts;
-  /// The name of the texts in messages.
-  const char* list;
-};
-
 RerankOptions options_of(const Api& api, const ApiCall& call, const Reranker& reranker) {
   cuts_left(call.body);
   RerankOptions options;
@@ -29,9 +22,10 @@ RerankOptions options_of(const Api& api, const ApiCall& call, const Reranker& re
   return options;
 }
 
+}  // namespace
+
 std::vector<RankedText> ranked(const Api& api, ApiCall& call, const Ranking& ranking) {
-  check_batch_size(api, ranking.texts.size());
-  call.lengths.inputs = std::ssize(ranking.texts);
+  call.lengths.inputs += std::ssize(ranking.texts);
   for (const std::string& text : ranking.texts) {
     call.lengths.characters += characters_of(ranking.query) + characters_of(text);
   }
@@ -46,6 +40,8 @@ std::vector<RankedText> ranked(const Api& api, ApiCall& call, const Ranking& ran
     throw failure_of(error, ranking.list);
   }
 }
+
+namespace {
 
 /// Only so many tokens of each document count.
 void cut_documents(ApiCall& call, Ranking& ranking, std::int64_t most) {
@@ -93,11 +89,13 @@ std::vector<std::string> documents_of(const Json& body, const char* key) {
   return texts;
 }
 
-Ranking ranking_of(const Reranker& reranker, const Json& body, const char* list) {
-  return {.reranker = reranker,
-          .query = needed_text(body, "query"),
-          .texts = documents_of(body, list),
-          .list = list};
+Ranking ranking_of(const Api& api, const Reranker& reranker, const Json& body, const char* list) {
+  Ranking ranking = {.reranker = reranker,
+                     .query = needed_text(body, "query"),
+                     .texts = documents_of(body, list),
+                     .list = list};
+  check_batch_size(api, ranking.texts.size());
+  return ranking;
 }
 
 std::vector<ApiField> text_pair_fields() {
@@ -159,7 +157,7 @@ std::string spans_json(std::span<const RelevantSpan> spans, const Offsets& offse
 /// The form of Cohere, Jina and vLLM.
 std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
   const ServedModel& model = api.model_or_first(call, Ability::rerank);
-  Ranking ranking = ranking_of(*model.reranker, call.body, "documents");
+  Ranking ranking = ranking_of(api, *model.reranker, call.body, "documents");
   const auto spans = span_options_of(api, call, ranking.reranker);
   const bool with_text = truth_of(call.body, "return_documents").value_or(false);
   const auto top_n = whole_of(call.body, "top_n", 1, 1 << 30);
@@ -196,7 +194,7 @@ std::optional<HttpResponse> rerank(Api& api, ApiCall& call) {
     return rerank_documents(api, call);
   }
   const ServedModel& model = api.model_for(call, Ability::rerank);
-  const Ranking ranking = ranking_of(*model.reranker, call.body, "texts");
+  const Ranking ranking = ranking_of(api, *model.reranker, call.body, "texts");
   const bool with_text = truth_of(call.body, "return_text").value_or(false);
   const auto order = ranked(api, call, ranking);
   return json_response(json_list(order, [&](std::string& json, const RankedText& one) {

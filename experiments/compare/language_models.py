@@ -10,8 +10,9 @@ prefixes of 0.25 to 59 MB; time: the same models, as many
 characters of 16 MB as each reads in equal time, by the seconds of the runs of data. positions: ways to know the order, at lengths that were not trained. shares: where
 the attention of models with memories goes while they learn. features: what of a Performer's features matters, half of all
 combinations of five settings, and single ones. settings: how much the many settings of a Compressive Transformer
-matter. windows: windows that grow, stay or fall with depth. stages: short segments first.
-Figures are added to docs/results/compare_language_models.jsonl. The LSTM needs torch, and
+matter. windows: windows that grow, stay or fall with depth, and dilated causal convolutions
+(experiments/compare/convolution_baseline.py, PyTorch). stages: short segments first.
+Figures are added to docs/results/compare_language_models.jsonl. The LSTM and the convolutions need torch, and
 shares needs longformer_cpp.plot.
 """
 
@@ -28,8 +29,9 @@ CHARACTERS_PER_STEP = 4096
 SIZES = (0.25, 1, 4, 16, 59)
 LONG = 16384
 EVALUATED = 131_072
-# Hidden size of as many weights.
-LSTM = {"small": 236, "medium": 460}
+# Sizes of as many weights.
+LSTM = {"small": ["--hidden", 236], "medium": ["--hidden", 460]}
+CONVOLUTION = {"small": ["--hidden", 128, "--inner", 340], "medium": ["--hidden", 192, "--inner", 944]}
 
 
 def lm(attention, length, **keys):
@@ -108,7 +110,8 @@ STAGES = {
     for name, stages in {"512": [(512, 1)], "128, then 512": [(128, 1 / 2), (512, 1 / 2)],
                          "128, 256, 512": [(128, 1 / 3), (256, 1 / 3), (512, 1 / 3)], "128": [(128, 1)]}.items()
 }  # fmt: skip
-PLAIN = {"features": feature_arms(), "settings": SETTINGS, "windows": WINDOWS, "stages": STAGES}
+# The net of convolutions has no arm: it is experiments/compare/convolution_baseline.py.
+PLAIN = {"features": feature_arms(), "settings": SETTINGS, "windows": WINDOWS | {"convolutions": None}, "stages": STAGES}
 
 
 def prefix(work, megabytes):
@@ -167,15 +170,18 @@ def named(chosen, row, *more):
     return "-".join(["lm", chosen.model, chosen.experiment, words, *map(str, more), str(chosen.characters)])
 
 
+def of_baseline(chosen, script, text, seed, characters, sizes):
+    command = [sys.executable, setting.ROOT / "experiments" / "compare" / script, text, setting.novels(chosen.work)[1],
+               held_out(chosen.work), "--characters", characters, "--seed", seed, *sizes[chosen.model]]  # fmt: skip
+    done = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def of_data(chosen, row, megabytes, seed, characters):
     def run(program):
         text = prefix(chosen.work, megabytes)
         if row == "LSTM":
-            script = setting.ROOT / "experiments" / "compare" / "lstm_baseline.py"
-            command = [sys.executable, script, text, setting.novels(chosen.work)[1], held_out(chosen.work),
-                       "--characters", characters, "--seed", seed, "--hidden", LSTM[chosen.model]]  # fmt: skip
-            done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
-            return json.loads(done.stdout.splitlines()[-1])
+            return of_baseline(chosen, "lstm_baseline.py", text, seed, characters, LSTM)
         arm = MODELS[row]
         arm = arm | {"model": arm["model"] | {"dropout": 0.2 if megabytes <= 1 else 0.1}}
         folder = train(program, chosen, named(chosen, row, megabytes, seed, characters), arm, text, characters, seed)
@@ -230,6 +236,9 @@ def of_shares(chosen, row, seed):
 
 def plainly(chosen, row, seed):
     def run(program):
+        if row == "convolutions":
+            return of_baseline(chosen, "convolution_baseline.py", prefix(chosen.work, SIZES[-1]), seed, chosen.characters,
+                               CONVOLUTION)  # fmt: skip
         arm = PLAIN[chosen.experiment][row]
         folder = train(program, chosen, named(chosen, row, seed), arm, prefix(chosen.work, SIZES[-1]),
                        chosen.characters, seed)  # fmt: skip

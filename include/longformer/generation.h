@@ -1,4 +1,4 @@
-// Writing a text for a document: LED and BART (docs/spec/led-and-generation.md).
+// Writing a text for a document: LED, BART, Pegasus and kin (docs/spec/led-and-generation.md).
 #pragma once
 
 #include <cstdint>

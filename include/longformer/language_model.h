@@ -118,9 +118,9 @@ struct LanguageModelScore {
 std::string to_json(const LanguageModelScore& score);
 
 struct LanguageModelInfo {
-  /// "window", "dense", "recurrent", "compressive" or "performer".
+  /// "window", "dense", "recurrent", "compressive", "performer" or "reformer".
   std::string attention;
-  /// "relative", "sinusoidal", "learned", "infused" or "none".
+  /// "relative", "sinusoidal", "learned", "infused", "none" or "axial".
   std::string positions;
   /// Features of a Performer: "256 orthogonal softmax features".
   std::string features = {};

@@ -412,11 +412,12 @@ OptionFields fields(MaskingOptions& options);
 OptionField encoding_field(TextEncoding& encoding);
 
 struct ConvertOptions {
-  /// "longformer" (of a BART: LED), "linformer", "performer" or "big_bird" (of a BERT). The first
-  /// and the last compute what the source does, for documents within their windows; the others have
-  /// to be trained. "longformer-lm" reads a Transformer-XL with the names of its authors' code;
-  /// beside the weights stands a config.json with "symbols" or "vocabulary", and mem_len, tgt_len
-  /// and so on where they are known. Of the other options it knows format and overwrite.
+  /// "longformer" (of a BART: LED), "linformer", "performer", "blockwise" or "big_bird" (of a
+  /// BERT). The first and the last compute what the source does, for documents within their
+  /// windows; the others have to be trained. "longformer-lm" reads a Transformer-XL of its authors'
+  /// code, beside whose weights stands a config.json with "symbols" or "vocabulary", and mem_len,
+  /// tgt_len and so on where they are known, or a Reformer of transformers. Of other options it
+  /// knows format and overwrite.
   std::string target = "longformer";
   /// Longest document of the result in tokens, special tokens included. Absent: 4096 for a
   /// Longformer that is made of another encoder, else that of the source. A model with rotary
@@ -432,6 +433,10 @@ struct ConvertOptions {
   std::optional<std::int64_t> features = {};
   std::string feature_kernel = {};
   std::optional<double> feature_epsilon = {};
+  /// For a BlockBERT: blocks of a text (2), and how many heads see the block that is 0, 1, … behind
+  /// a token's own. Empty: a sixth of the heads for each, the others see their own.
+  std::optional<std::int64_t> blocks = {};
+  std::vector<std::int64_t> block_heads = {};
   /// Random projections and features follow from it.
   std::uint64_t seed = 42;
   /// Total windows, half on each side; even: one for all layers, or one for each. Empty: those of

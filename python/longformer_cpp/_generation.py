@@ -1,4 +1,4 @@
-"""Models that read a document and write a text: LED and BART."""
+"""Models that read a document and write a text: LED, BART, Pegasus and kin."""
 
 from __future__ import annotations
 

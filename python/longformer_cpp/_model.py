@@ -321,7 +321,7 @@ class Model:
         callback: Callable[[int, str], object] | None = None,
         **options: Any,
     ) -> list[WrittenDocument]:
-        """LED and BART: a short text about each document, with the options of `longformer summarize`: those of
+        """Models with a decoder: a short text about each document, with the options of `longformer summarize`: those of
         `generate`, and truncate, extend or refuse for long documents, stride, max_source_length,
         global_attention, together, seed. The callback gets the number of a document and what is written of its
         text, piece by piece."""
@@ -347,7 +347,7 @@ class Model:
     @property
     def head(self) -> str:
         """masked-lm, sequence-classification, token-classification, question-answering,
-        multiple-choice, candidate-scoring, sequence-to-sequence (LED and BART, which write texts), or empty
+        multiple-choice, candidate-scoring, sequence-to-sequence (models with a decoder, which write texts), or empty
         for an encoder alone."""
         return self._native.head
 
@@ -412,13 +412,13 @@ class Model:
 
     @property
     def max_text_tokens(self) -> int:
-        """The longest text that LED or BART can write, with its start token."""
+        """The longest text that a decoder can write, with its start token."""
         return self._writer.max_text_tokens
 
     def text_logits(
         self, input_ids: Any, decoder_input_ids: Any, attention_mask: Any = None, global_attention_mask: Any = None
     ) -> list[FloatArray]:
-        """LED and BART: for each document and its text, the logits [tokens of the text, vocabulary] of the
+        """Models with a decoder: for each document and its text, the logits [tokens of the text, vocabulary] of the
         token that follows each. Documents and texts are integers [batch, n] or lists of 1-D arrays. No
         token has global attention unless the mask says so, as in `transformers`."""
         return self._writer.logits(input_ids, decoder_input_ids, attention_mask, global_attention_mask)
@@ -432,7 +432,7 @@ class Model:
         seed: int = 0,
         **options: Any,
     ) -> GeneratedTexts:
-        """LED and BART: writes texts with the options of `generate` of `transformers`, under their names,
+        """Models with a decoder: writes texts with the options of `generate` of `transformers`, under their names,
         and gives the same token ids for greedy and beam search. Documents are integers [batch, n] with a
         mask, or a list of 1-D arrays. What is not given is as the folder says, then as `transformers` has
         it; None switches off what draws are made from (top_k and its like). Sampling draws by `seed`: the
@@ -519,7 +519,7 @@ def loss_and_gradients(
     calling the model; labels are those that `transformers` takes for the head. A head for candidate
     scoring, which `transformers` does not have, takes candidate_positions (a list for each document), in
     segments the number of documents of each question (one), and in labels the right candidate of each
-    question. LED and BART take the text of each document as labels. Dropout is off."""
+    question. Models with a decoder take the text of each document as labels. Dropout is off."""
     masks = {
         "attention_mask": attention_mask,
         "token_type_ids": token_type_ids,

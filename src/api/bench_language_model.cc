@@ -72,8 +72,10 @@ GenerateBenchResult bench_language_model(const GenerateBenchOptions& options,
     for (int run = 0; run < options.repeats; ++run) {
       Reader reader(model, dtype, threads);
       double seconds = 0;
-      for (std::int64_t begin = 0; begin < options.n; begin += kPiece) {
-        const auto count = static_cast<std::size_t>(std::min(kPiece, options.n - begin));
+      // A Reformer sorts a text as a whole.
+      const std::int64_t piece = config.has_chunks() ? options.n : kPiece;
+      for (std::int64_t begin = 0; begin < options.n; begin += piece) {
+        const auto count = static_cast<std::size_t>(std::min(piece, options.n - begin));
         seconds += reader.read(std::span(ids).subspan(static_cast<std::size_t>(begin), count));
       }
       reading.push_back(seconds);
@@ -89,10 +91,10 @@ GenerateBenchResult bench_language_model(const GenerateBenchOptions& options,
   });
   result.peak_rss_bytes = peak_resident_bytes();
   // Memories are read segment by segment.
-  const std::int64_t piece =
+  const std::int64_t segment =
       config.has_memory() ? std::min(config.lengths.segment, options.n) : options.n;
-  const double flops = language_model_flops(config, piece) * static_cast<double>(options.n) /
-                       static_cast<double>(piece);
+  const double flops = language_model_flops(config, segment) * static_cast<double>(options.n) /
+                       static_cast<double>(segment);
   result.encode_gflops = flops / result.encode_seconds * 1e-9;
   result.gemm_gflops = gemm_gflops(options.dtype, threads, 9);
   result.step_bytes = static_cast<double>(models::parameter_count(config)) *

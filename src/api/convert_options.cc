@@ -7,27 +7,14 @@
 namespace longformer {
 namespace {
 
-OptionField windows_field(std::vector<std::int64_t>& windows) {
-  return {.name = "window",
-          .value = &windows,
-          .help =
-              "tokens that a token sees, half on each side; even; one for each layer, separated "
-              "by commas, or one for all (512, or those of a Longformer)",
-          .least = 2,
-          .most = 1 << 24};
-}
-
-}  // namespace
-
-OptionFields fields(ConvertOptions& options) {
+OptionFields window_fields(ConvertOptions& options) {
   return {
-      {.name = "max_positions",
-       .value = &options.max_positions,
-       .help =
-           "longest document in tokens, special tokens included (4096, or that of a Longformer)",
-       .least = 1,
+      {.name = "window",
+       .value = &options.windows,
+       .help = "tokens that a token sees, half on each side; even; one for each layer, separated "
+               "by commas, or one for all (512, or those of a Longformer)",
+       .least = 2,
        .most = 1 << 24},
-      windows_field(options.windows),
       {.name = "dilation",
        .value = &options.dilations,
        .help = "Longformer: tokens between the keys of a window, one number for each layer, "
@@ -38,61 +25,102 @@ OptionFields fields(ConvertOptions& options) {
        .value = &options.dilated_heads,
        .help = "the last so many heads of a layer are dilated (all)",
        .least = 1},
-      {.name = "rotary",
-       .value = &options.rotary,
+  };
+}
+
+OptionFields block_fields(ConvertOptions& options) {
+  return {
+      {.name = "blocks",
+       .value = &options.blocks,
+       .help = "BlockBERT: blocks of a text (2)",
+       .least = 1},
+      {.name = "block_heads",
+       .value = &options.block_heads,
+       .help = "BlockBERT: heads that see their own block, the next one, and so on, separated by "
+               "commas (a sixth for each block but their own)",
+       .least = 0},
+  };
+}
+
+}  // namespace
+
+OptionFields fields(ConvertOptions& options) {
+  OptionFields all = {
+      {.name = "max_positions",
+       .value = &options.max_positions,
        .help =
-           "models with rotary positions: how longer documents are read, by YaRN or by a larger "
-           "rope_theta (yarn)",
-       .choices = {"yarn", "base"}},
-      {.name = "format",
-       .value = &options.format,
-       .help = "write model.safetensors or pytorch_model.bin ({})",
-       .choices = {"safetensors", "bin"}},
-      {.name = "projected_length",
-       .value = &options.projected_length,
-       .help = "Linformer: rows that stand for all tokens (a quarter of the longest document, at "
-               "most 256)",
+           "longest document in tokens, special tokens included (4096, or that of a Longformer)",
        .least = 1,
        .most = 1 << 24},
-      {.name = "projection",
-       .value = &options.projection,
-       .help = "Linformer: how the rows are made (linear)",
-       .choices = {"linear", "mean", "max", "convolution", "full-convolution"}},
-      {.name = "projection_sharing",
-       .value = &options.projection_sharing,
-       .help = "Linformer: one projection for all layers, for a layer, for keys and for values, or "
-               "for each head (layerwise)",
-       .choices = {"layerwise", "key-value", "headwise", "none"}},
-      {.name = "projection_initialization",
-       .value = &options.projection_initialization,
-       .help = "Linformer: means of neighbours, or random numbers (pooled)",
-       .choices = {"pooled", "xavier", "gaussian", "orthogonal"}},
-      {.name = "features",
-       .value = &options.features,
-       .help = "Performer: random features (256)",
-       .most = 1 << 16},
-      {.name = "feature_kernel",
-       .value = &options.feature_kernel,
-       .help = "Performer: what their products stand for (softmax)",
-       .choices = {"softmax", "hyperbolic", "trigonometric", "relu", "elu"}},
-      {.name = "feature_epsilon",
-       .value = &options.feature_epsilon,
-       .help = "Performer: what is added to each feature (0; relu 0.001)",
-       .type = "X",
-       .least = -std::numeric_limits<double>::infinity()},
-      {.name = "seed", .value = &options.seed, .help = "of random projections and features ({})"},
-      {.name = "merge_adapter",
-       .value = &options.merge_adapter,
-       .help = "write SOURCE as it is with this LoRA adapter merged into its weights (none)",
-       .type = "FOLDER"},
-      {.name = "dtype",
-       .value = &options.dtype,
-       .help = "dtype of the weights (as they are)",
-       .choices = {"fp32", "fp16", "bf16"}},
-      {.name = "overwrite",
-       .value = &options.overwrite,
-       .help = "replace a previous result in TARGET"},
   };
+  append(all, window_fields(options));
+  append(
+      all,
+      {
+          {.name = "rotary",
+           .value = &options.rotary,
+           .help = "models with rotary positions: how longer documents are read, by YaRN or by a "
+                   "larger "
+                   "rope_theta (yarn)",
+           .choices = {"yarn", "base"}},
+          {.name = "format",
+           .value = &options.format,
+           .help = "write model.safetensors or pytorch_model.bin ({})",
+           .choices = {"safetensors", "bin"}},
+          {.name = "projected_length",
+           .value = &options.projected_length,
+           .help =
+               "Linformer: rows that stand for all tokens (a quarter of the longest document, at "
+               "most 256)",
+           .least = 1,
+           .most = 1 << 24},
+          {.name = "projection",
+           .value = &options.projection,
+           .help = "Linformer: how the rows are made (linear)",
+           .choices = {"linear", "mean", "max", "convolution", "full-convolution"}},
+          {.name = "projection_sharing",
+           .value = &options.projection_sharing,
+           .help =
+               "Linformer: one projection for all layers, for a layer, for keys and for values, or "
+               "for each head (layerwise)",
+           .choices = {"layerwise", "key-value", "headwise", "none"}},
+          {.name = "projection_initialization",
+           .value = &options.projection_initialization,
+           .help = "Linformer: means of neighbours, or random numbers (pooled)",
+           .choices = {"pooled", "xavier", "gaussian", "orthogonal"}},
+          {.name = "features",
+           .value = &options.features,
+           .help = "Performer: random features (256)",
+           .most = 1 << 16},
+          {.name = "feature_kernel",
+           .value = &options.feature_kernel,
+           .help = "Performer: what their products stand for (softmax)",
+           .choices = {"softmax", "hyperbolic", "trigonometric", "relu", "elu"}},
+          {.name = "feature_epsilon",
+           .value = &options.feature_epsilon,
+           .help = "Performer: what is added to each feature (0; relu 0.001)",
+           .type = "X",
+           .least = -std::numeric_limits<double>::infinity()},
+      });
+  append(all, block_fields(options));
+  append(all,
+         {
+             {.name = "seed",
+              .value = &options.seed,
+              .help = "of random projections and features ({})"},
+             {.name = "merge_adapter",
+              .value = &options.merge_adapter,
+              .help = "write SOURCE as it is with this LoRA adapter merged into its weights (none)",
+              .type = "FOLDER"},
+             {.name = "dtype",
+              .value = &options.dtype,
+              .help = "dtype of the weights (as they are)",
+              .choices = {"fp32", "fp16", "bf16"}},
+             {.name = "overwrite",
+              .value = &options.overwrite,
+              .help = "replace a previous result in TARGET"},
+         });
+  return all;
 }
 
 }  // namespace longformer

@@ -13,7 +13,8 @@ namespace {
 
 NamedGradient gradient_of(const std::string& name, const Shape& shape, const Tensor* parameter) {
   NamedGradient gradient = {.name = name, .shape = shape, .values = {}};
-  const bool reached = parameter != nullptr && !parameter->gradient()->sum.empty();
+  const bool reached = parameter != nullptr && wants_gradient(*parameter) &&
+                       !parameter->gradient()->sum.empty();
   if (reached) {
     gradient.values = parameter->gradient()->sum.to_floats();
   } else {
@@ -69,7 +70,9 @@ LossGradients GradientModel::loss_and_gradients(std::span<const DocumentInput> d
   }
   std::sort(result.gradients.begin(), result.gradients.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
-  for (const auto& [name, value] : parameters) value.gradient()->take();
+  for (const auto& [name, value] : parameters) {
+    if (wants_gradient(value)) value.gradient()->take();
+  }
   return result;
 }
 

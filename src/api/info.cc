@@ -15,6 +15,8 @@
 #include "longformer/text.h"
 #include "models/adapter.h"
 #include "models/attention/bigbird.h"
+#include "models/attention/blockwise.h"
+#include "models/attention/global_local.h"
 #include "models/config.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
@@ -177,7 +179,13 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   }
   if (config.linformer) info.attention = models::description_of(*config.linformer);
   if (config.features) info.attention = models::description_of(*config.features);
+  if (config.recipe.global_local) {
+    info.attention = models::description_of(*config.recipe.global_local);
+  }
   if (config.recipe.blocks) info.attention = models::description_of(*config.recipe.blocks);
+  if (config.recipe.shifted_blocks) {
+    info.attention = models::description_of(*config.recipe.shifted_blocks);
+  }
   if (info.windows.empty() || std::ranges::count(info.windows, 0) > 0) {
     info.receptive_field = config.max_tokens();
     return;

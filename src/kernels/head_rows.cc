@@ -56,6 +56,17 @@ void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_
                 });
 }
 
+void copy_head_columns(const HeadColumns& columns, const Tensor& x, Tensor& y) {
+  const std::size_t element = element_size(x.dtype());
+  const std::size_t bytes = static_cast<std::size_t>(columns.head_size) * element;
+  const std::size_t row = static_cast<std::size_t>(x.columns()) * element;
+  const std::size_t to_row = static_cast<std::size_t>(y.columns()) * element;
+  const auto* from =
+      static_cast<const std::byte*>(x.raw()) + static_cast<std::size_t>(columns.from) * bytes;
+  auto* to = static_cast<std::byte*>(y.raw()) + static_cast<std::size_t>(columns.to) * bytes;
+  for (Index i = 0; i < x.rows(); ++i, from += row, to += to_row) std::memcpy(to, from, bytes);
+}
+
 void copy_head_rows(const Tensor& from, Index first, Tensor& to, Index at, Index rows) {
   const std::size_t bytes =
       static_cast<std::size_t>(rows * from.dimension(2)) * element_size(from.dtype());

@@ -27,6 +27,14 @@ void split_heads(const HeadLayout& layout, const void* token_major, Tensor& head
 /// Copies `rows` rows of the heads to token-major rows.
 void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_major, Index rows);
 
+/// A head of token-major rows, and one of others.
+struct HeadColumns {
+  Index head_size = 0;
+  Index from = 0, to = 0;
+};
+/// Copies a head of x [n, G·d] to one of y [n, H·d].
+void copy_head_columns(const HeadColumns& columns, const Tensor& x, Tensor& y);
+
 /// Copies rows first … first + rows − 1 of every head of [H, n, d] to the rows from `at` on of
 /// another such tensor, which may be the same.
 void copy_head_rows(const Tensor& from, Index first, Tensor& to, Index at, Index rows);

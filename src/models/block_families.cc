@@ -1,8 +1,12 @@
 #include "models/block_families.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/error.h"
 #include "models/attention/attention.h"
@@ -11,6 +15,7 @@
 namespace longformer::models {
 namespace {
 
+constexpr const char* kBlockHeadsKey = "block_heads";
 constexpr std::array<std::string_view, 1> kBigBird = {"bert."};
 constexpr std::array<TensorNames::Rename, 1> kBigBirdNames = {{{"pooler.dense.", "pooler."}}};
 
@@ -29,18 +34,68 @@ void read_big_bird(const formats::ConfigReader& config, EncoderConfig& model) {
   require(!config.boolean("is_decoder", false),
           "{}: is_decoder: expected false, found true: BigBird's decoder is not run",
           config.name());
-  constexpr std::array<std::string_view, 2> kTypes = {"block_sparse", "original_full"};
-  const bool is_dense = config.choice("attention_type", kTypes, "block_sparse") == 1;
-  const Index most = model.max_position_embeddings;
-  constexpr std::array<std::string_view, 2> kRandomBlocks = {"seeded", "none"};
-  const BlockRecipe blocks = {
-      .size = config.integer("block_size", 64, 1, most),
-      .random = config.integer("num_random_blocks", 3, 0, most),
-      .draws_in_training = config.choice(kRandomBlocksKey, kRandomBlocks, "seeded") == 0};
-  if (!is_dense) recipe.blocks = blocks;
+  recipe.blocks = block_recipe(config);
+}
+
+/// A sixth of the heads for each block that is not a token's own, as in the paper: 10 and 2 of 12,
+/// or 8, 2 and 2.
+std::vector<Index> usual_heads(Index blocks, Index heads) {
+  std::vector<Index> of_shift(static_cast<std::size_t>(blocks), std::max<Index>(1, heads / 6));
+  of_shift[0] = heads - std::accumulate(of_shift.begin() + 1, of_shift.end(), Index{0});
+  return of_shift;
+}
+
+void read_blockwise(const formats::ConfigReader& config, EncoderConfig& model) {
+  ShiftedBlockRecipe blocks = {.blocks = config.integer("blocks", 2, 1, kMaxHidden)};
+  if (config.has(kBlockHeadsKey)) {
+    const auto& value = config.at(kBlockHeadsKey);
+    const bool fits = value.is_array() && std::ssize(value) == blocks.blocks;
+    require(fits, "{}: {}: expected a list of {} numbers, one for each block, found {}",
+            config.name(), kBlockHeadsKey, blocks.blocks, formats::shown(value));
+    for (const auto& heads : value) {
+      require(heads.is_number_integer() && heads >= 0 && heads <= model.heads,
+              "{}: {}: expected integers from 0 to the {} heads, found {}", config.name(),
+              kBlockHeadsKey, model.heads, formats::shown(heads));
+      blocks.heads_of_shift.push_back(heads.get<Index>());
+    }
+    const Index sum =
+        std::accumulate(blocks.heads_of_shift.begin(), blocks.heads_of_shift.end(), Index{0});
+    require(sum == model.heads, "{}: {}: expected the {} heads in sum, found {}", config.name(),
+            kBlockHeadsKey, model.heads, sum);
+  } else {
+    require(
+        blocks.blocks <= model.heads,
+        "{}: blocks: expected at most as many as the {} heads, unless block_heads says what each "
+        "sees, found {}",
+        config.name(), model.heads, blocks.blocks);
+    blocks.heads_of_shift = usual_heads(blocks.blocks, model.heads);
+  }
+  model.recipe.shifted_blocks = std::move(blocks);
 }
 
 }  // namespace
+
+EncoderTraits with_shifted_blocks(EncoderTraits traits) {
+  traits.attention = blockwise_attention;
+  traits.read = read_blockwise;
+  return traits;
+}
+
+void write_shifted_blocks(const ShiftedBlockRecipe& blocks, nlohmann::ordered_json& json) {
+  json["blocks"] = blocks.blocks;
+  json[kBlockHeadsKey] = blocks.heads_of_shift;
+}
+
+std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config) {
+  constexpr std::array<std::string_view, 2> kTypes = {"block_sparse", "original_full"};
+  constexpr std::array<std::string_view, 2> kRandomBlocks = {"seeded", "none"};
+  const bool is_dense = config.choice("attention_type", kTypes, "block_sparse") == 1;
+  const BlockRecipe blocks = {
+      .size = config.integer("block_size", 64, 1, kMaxPositions),
+      .random = config.integer("num_random_blocks", 3, 0, kMaxLayers),
+      .draws_in_training = config.choice(kRandomBlocksKey, kRandomBlocks, "seeded") == 0};
+  return is_dense ? std::nullopt : std::optional(blocks);
+}
 
 Family big_bird(EncoderTraits bert) {
   bert.defaults.vocab_size = 50358;

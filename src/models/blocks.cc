@@ -1,5 +1,9 @@
 #include "models/blocks.h"
 
+#include <array>
+#include <numeric>
+
+#include "ops/embedding.h"
 #include "ops/residual.h"
 
 namespace longformer::models {
@@ -48,15 +52,33 @@ class PreNormBlock final : public BlockOfParts {
 
   Tensor forward(const ops::Context& context, const Tensor& x,
                  const LayerInput& in) const override {
-    const bool is_identity = parts_.attention_norm.weight.empty();
-    const Tensor read = is_identity ? x : ops::layer_norm(context, x, parts_.attention_norm);
-    const Tensor attended = parts_.attention->forward(context, read, in);
+    const Tensor attended =
+        parts_.attention->forward(context, normed(context, x, in.shared.starts), in);
     const Tensor hidden =
         ops::linear_add(context, attended, parts_.attention_output, x, after_attention(context));
     in.tell_halfway();
     return ops::feed_forward_add(context,
                                  ops::layer_norm(context, hidden, parts_.feed_forward_norm),
                                  parts_.feed_forward, hidden, in_feed_forward(context, 2, 3));
+  }
+
+ private:
+  /// The rows that attention reads: tokens, of which the last text's end where `starts` does, and
+  /// global rows.
+  Tensor normed(const ops::Context& context, const Tensor& x, std::span<const Index> starts) const {
+    if (parts_.attention_norm.weight.empty()) return x;
+    if (parts_.global_norm.weight.empty()) {
+      return ops::layer_norm(context, x, parts_.attention_norm);
+    }
+    const Index n = starts.back();
+    std::vector<Index> tokens(static_cast<std::size_t>(n));
+    std::vector<Index> globals(static_cast<std::size_t>(x.rows() - n));
+    std::iota(tokens.begin(), tokens.end(), 0);
+    std::iota(globals.begin(), globals.end(), n);
+    const std::array parts = {
+        ops::layer_norm(context, ops::select_rows(context, x, tokens), parts_.attention_norm),
+        ops::layer_norm(context, ops::select_rows(context, x, globals), parts_.global_norm)};
+    return ops::joined_rows(context, parts);
   }
 };
 

@@ -29,6 +29,8 @@ struct BlockParts {
   ops::LayerNorm feed_forward_norm;
   /// Norms of the results of both, before they are added, where there are such.
   ops::LayerNorm attention_result_norm = {}, feed_forward_result_norm = {};
+  /// Instead of attention_norm for the rows behind those of all texts, where there are such.
+  ops::LayerNorm global_norm = {};
   /// Rate for the results of both sub-layers.
   double attention_dropout = 0, feed_forward_dropout = 0;
   /// Rate for the wide rows of the feed-forward block.

@@ -231,7 +231,7 @@ HeadDropout head_dropout(const ConfigReader& config, const EncoderConfig& model)
 /// The factor of token rows: √D where a family can have it and the configuration wants it.
 double scale_of(const ConfigReader& config, const EncoderConfig& model) {
   const bool scales = model.family->decoder && model.family->decoder->can_scale_embeddings &&
-                      config.boolean("scale_embedding", false);
+                      config.boolean("scale_embedding", model.family->decoder->scales_embeddings);
   return scales ? std::sqrt(static_cast<double>(model.hidden_size)) : 1;
 }
 

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/position_table.h"
+#include "models/registry.h"
 #include "models/token_tables.h"
 
 namespace longformer::models {
@@ -16,9 +18,12 @@ ops::EmbeddingTables decoder_tables(const EncoderConfig& config, const LayerSour
   tables.words = embedding(source, token_table(config, source.weights, kDecoderTokens),
                            {config.vocab_size, width}, config.pad_token_id);
   tables.positions =
-      embedding(source, "decoder.embed_positions.weight", {config.decoder->position_rows, width});
+      position_table(source, config.recipe.position_rows, "decoder.embed_positions.weight",
+                     {config.decoder->position_rows, width});
   tables.types = Tensor::zeros({1, width}, DType::f32);
-  tables.norm = layer_norm(source, "decoder.layernorm_embedding", width);
+  if (config.decoder->norms_embeddings) {
+    tables.norm = layer_norm(source, "decoder.layernorm_embedding", width);
+  }
   tables.word_scale = static_cast<float>(config.embedding_scale);
   tables.word_padding = config.pad_token_id;
   return tables;
@@ -51,6 +56,10 @@ Decoder::Decoder(const EncoderConfig& config, const Weights& weights, DType dtyp
     blocks_.push_back(std::make_shared<const DecoderBlock>(config, layer, source));
     layers_.add(blocks_.back());
   }
+  if (config_.norm_first) {
+    const std::string name = fmt::format("decoder.{}", config.family->decoder->final_norm);
+    final_norm_ = layer_norm(source, name, config.hidden_size);
+  }
 }
 
 void Decoder::read(const ops::Context& context, const Tensor& hidden,
@@ -82,8 +91,9 @@ Tensor Decoder::run(const ops::Context& context, const Batch& texts, SharedInput
   const Tensor x =
       ops::embed(context, embeddings_, {.words = texts.ids, .positions = positions, .types = types},
                  context.dropout(dropout_, embedding_place_));
-  return layers_.forward(context, x, std::make_shared<const SharedInput>(std::move(shared)),
-                         options);
+  const Tensor hidden =
+      layers_.forward(context, x, std::make_shared<const SharedInput>(std::move(shared)), options);
+  return final_norm_ ? ops::layer_norm(context, hidden, *final_norm_) : hidden;
 }
 
 Tensor Decoder::forward(const ops::Context& context, const Batch& texts, SourceStates source,

@@ -1,5 +1,5 @@
-// The decoders of LED and BART: they write texts about what an encoder has read
-// (docs/spec/led-and-generation.md#b4).
+// The decoders of LED and BART, and of Pegasus and its kin: they write texts about what an encoder
+// has read (docs/spec/led-and-generation.md#b4, #b15).
 //
 // R tokens of the texts that are written, D hidden size, V vocabulary.
 #pragma once
@@ -61,6 +61,8 @@ class Decoder {
   ops::EmbeddingTables embeddings_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   Stack layers_;
+  /// Behind the last layer.
+  std::optional<ops::LayerNorm> final_norm_;
   std::optional<ops::Linear> lm_head_;
 };
 

@@ -7,6 +7,7 @@
 #include "ops/attention.h"
 #include "ops/key_slots.h"
 #include "ops/linear.h"
+#include "ops/residual.h"
 
 namespace longformer::models {
 namespace {
@@ -135,6 +136,12 @@ struct DecoderBlock::Parts {
   ops::LayerNorm feed_forward_norm;
   double dropout = 0, attention_dropout = 0, activation_dropout = 0;
   std::uint64_t self_place = 0, cross_place = 0;
+  bool norm_first = false;
+
+  ops::FeedForwardDropout in_feed_forward(const ops::Context& context) const {
+    return {.inner = context.dropout(activation_dropout, cross_place + 3),
+            .outer = context.dropout(dropout, cross_place + 2)};
+  }
 };
 
 DecoderBlock::DecoderBlock(const EncoderConfig& config, Index layer, const LayerSource& source) {
@@ -142,12 +149,17 @@ DecoderBlock::DecoderBlock(const EncoderConfig& config, Index layer, const Layer
   const std::string name = fmt::format("decoder.layers.{}.", layer);
   const Index width = config.hidden_size;
   const Index inner = decoder.intermediate_size;
-  const Index slabs = kernels::feed_forward_slabs(inner, source.dtype);
+  // Slabs end in sums in fp32, which a norm reads.
+  const Index slabs = decoder.norm_first ? 1 : kernels::feed_forward_slabs(inner, source.dtype);
+  const bool has_bias = decoder.attention_bias;
   const auto projections = [&](const std::string& part, const std::vector<std::string>& letters) {
     std::vector<std::string> names;
     for (const auto& letter : letters)
       names.push_back(fmt::format("{}{}.{}_proj", name, part, letter));
-    return stacked_linear(source, names, {width, width});
+    return stacked_linear(source, names, {width, width}, has_bias);
+  };
+  const auto output = [&](const char* part) {
+    return linear(source, name + part, {width, width}, {.has_bias = has_bias});
   };
   const kernels::HeadPattern everything = {kernels::kUnlimitedReach, kernels::kUnlimitedReach, 1};
   kernels::AttentionPattern pattern = {.head_size = config.hidden_size / decoder.heads,
@@ -161,11 +173,11 @@ DecoderBlock::DecoderBlock(const EncoderConfig& config, Index layer, const Layer
       .self = causal,
       .cross = pattern,
       .query_key_value = projections("self_attn", {"q", "k", "v"}),
-      .self_output = linear(source, name + "self_attn.out_proj", {width, width}),
+      .self_output = output("self_attn.out_proj"),
       .self_norm = layer_norm(source, name + "self_attn_layer_norm", width),
       .query = projections("encoder_attn", {"q"}),
       .key_value = projections("encoder_attn", {"k", "v"}),
-      .cross_output = linear(source, name + "encoder_attn.out_proj", {width, width}),
+      .cross_output = output("encoder_attn.out_proj"),
       .cross_norm = layer_norm(source, name + "encoder_attn_layer_norm", width),
       .feed_forward = {.up = linear(source, name + "fc1", {inner, width},
                                     {.activation = config.activation, .slabs = {.out = slabs}}),
@@ -176,7 +188,8 @@ DecoderBlock::DecoderBlock(const EncoderConfig& config, Index layer, const Layer
       .attention_dropout = config.attention_dropout,
       .activation_dropout = config.activation_dropout,
       .self_place = layer_place(place),
-      .cross_place = layer_place(place + 1)});
+      .cross_place = layer_place(place + 1),
+      .norm_first = decoder.norm_first});
 }
 
 DecoderBlock::~DecoderBlock() = default;
@@ -240,17 +253,29 @@ Tensor DecoderBlock::attend_source(const ops::Context& context, const Tensor& x,
 Tensor DecoderBlock::forward(const ops::Context& context, const Tensor& x,
                              const LayerInput& in) const {
   const Parts& parts = *parts_;
+  if (parts.norm_first) return forward_norm_first(context, x, in);
   const auto dropout = [&](std::uint64_t place) { return context.dropout(parts.dropout, place); };
   const Tensor self = ops::linear_add_norm(context, attend_self(context, x, in), parts.self_output,
                                            x, parts.self_norm, dropout(parts.self_place + 1));
   const Tensor cross =
       ops::linear_add_norm(context, attend_source(context, self, in), parts.cross_output, self,
                            parts.cross_norm, dropout(parts.cross_place + 1));
-  const ops::FeedForwardDropout in_feed_forward = {
-      .inner = context.dropout(parts.activation_dropout, parts.cross_place + 3),
-      .outer = dropout(parts.cross_place + 2)};
   return ops::feed_forward_add_norm(context, cross, parts.feed_forward, parts.feed_forward_norm,
-                                    in_feed_forward);
+                                    parts.in_feed_forward(context));
+}
+
+Tensor DecoderBlock::forward_norm_first(const ops::Context& context, const Tensor& x,
+                                        const LayerInput& in) const {
+  const Parts& parts = *parts_;
+  const auto dropout = [&](std::uint64_t place) { return context.dropout(parts.dropout, place); };
+  const Tensor read = ops::layer_norm(context, x, parts.self_norm);
+  const Tensor self = ops::linear_add(context, attend_self(context, read, in), parts.self_output, x,
+                                      dropout(parts.self_place + 1));
+  const Tensor asked = ops::layer_norm(context, self, parts.cross_norm);
+  const Tensor cross = ops::linear_add(context, attend_source(context, asked, in),
+                                       parts.cross_output, self, dropout(parts.cross_place + 1));
+  return ops::feed_forward_add(context, ops::layer_norm(context, cross, parts.feed_forward_norm),
+                               parts.feed_forward, cross, parts.in_feed_forward(context));
 }
 
 }  // namespace longformer::models

@@ -1,5 +1,5 @@
 // A layer of a decoder: it attends to the tokens that are written, then to the source
-// (docs/spec/led-and-generation.md#b4).
+// (docs/spec/led-and-generation.md#b4, #b15).
 //
 // R rows: the tokens of all texts of a pass, behind each other.
 #pragma once
@@ -12,6 +12,8 @@
 namespace longformer::models {
 
 /// a = LayerNorm(x + self(x)); b = LayerNorm(a + cross(a, source)); LayerNorm(b + down(up(b))).
+/// With DecoderConfig::norm_first: a = x + self(LayerNorm(x)); b = a + cross(LayerNorm(a), source);
+/// b + down(up(LayerNorm(b))).
 class DecoderBlock final : public Block {
  public:
   DecoderBlock(const EncoderConfig& config, Index layer, const LayerSource& source);
@@ -27,6 +29,8 @@ class DecoderBlock final : public Block {
 
  private:
   struct Parts;
+  Tensor forward_norm_first(const ops::Context& context, const Tensor& x,
+                            const LayerInput& in) const;
   Tensor attend_self(const ops::Context& context, const Tensor& x, const LayerInput& in) const;
   Tensor attend_source(const ops::Context& context, const Tensor& x, const LayerInput& in) const;
 

@@ -1,6 +1,9 @@
-// config.json of what stands behind an encoder and writes texts: the decoders of LED and BART
-// (docs/spec/led-and-generation.md#b1).
+// config.json of what stands behind an encoder and writes texts: the decoders of LED and BART, and
+// of Pegasus and its kin (docs/spec/led-and-generation.md#b1, #b15).
 #pragma once
+
+#include <cstdint>
+#include <span>
 
 #include "core/dtype.h"
 #include "formats/json.h"
@@ -19,9 +22,19 @@ struct DecoderConfig {
   Index reserved_positions = 0;
   /// First token of a text in training.
   Index start_token_id = 2;
+  /// A text that is learned begins with its own last token, which is a language, instead (mBART).
+  bool starts_with_last_token = false;
+  /// Norms come before the sub-layers, and one behind the last layer; else behind the sums.
+  bool norm_first = false;
+  /// Embeddings have a norm.
+  bool norms_embeddings = true;
+  /// Projections of attention have biases.
+  bool attention_bias = true;
 
   /// Longest text in tokens.
   Index max_tokens() const { return position_rows - reserved_positions; }
+  /// The token before a text whose tokens a decoder learns to write; `padding` are none of them.
+  std::int32_t first_token(std::span<const std::int32_t> text, std::int32_t padding) const;
 };
 
 /// The decoder behind an encoder that was read from the same object. Absent keys take the class

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/position_table.h"
 #include "models/registry.h"
 #include "models/static_table.h"
 #include "models/token_tables.h"
@@ -54,6 +55,10 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
     result_norm = layer_norm(source, name + "attention.result.LayerNorm", width);
     last_norm = layer_norm(source, name + "result.LayerNorm", width);
   }
+  ops::LayerNorm global_norm;
+  if (recipe.global_local) {
+    global_norm = layer_norm(source, name + "attention.global.LayerNorm", width);
+  }
   auto block = feed_forward(config, name, source);
   BlockParts parts = {
       .attention = std::move(attention),
@@ -63,6 +68,7 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
       .feed_forward_norm = layer_norm(source, name + "output.LayerNorm", width),
       .attention_result_norm = std::move(result_norm),
       .feed_forward_result_norm = std::move(last_norm),
+      .global_norm = std::move(global_norm),
       .attention_dropout = recipe.attention_output_dropout.value_or(after_attention),
       .feed_forward_dropout = recipe.feed_forward_dropout.value_or(dropout),
       .activation_dropout = config.activation_dropout,
@@ -85,8 +91,8 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
                            {config.vocab_size, width}, padding);
   if (config.recipe.has_position_table) {
-    tables.positions = embedding(source, kPositionEmbeddings,
-                                 {config.max_position_embeddings, width}, position_padding);
+    tables.positions = position_table(source, config.recipe.position_rows, kPositionEmbeddings,
+                                      {config.max_position_embeddings, width}, position_padding);
   }
   tables.types = config.recipe.has_type_table
                      ? embedding(source, "embeddings.token_type_embeddings.weight",
@@ -114,6 +120,7 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   if (config.embedding_size != width) {
     projection_ = linear(source, "embeddings_project", {width, config.embedding_size});
   }
+  if (config.recipe.global_local) global_rows_.emplace(config, source);
   for (Index layer = 0; layer < config.layers; ++layer) {
     layers_.add(encoder_layer(config, layer, source));
   }
@@ -136,15 +143,13 @@ Tensor Encoder::embed(const ops::Context& context, const Batch& batch) const {
   return projection_ ? ops::linear(context, embedded, *projection_, context.dtype) : embedded;
 }
 
-Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
-                        const PassOptions& options) const {
+std::shared_ptr<SharedInput> Encoder::shared_input(const ops::Context& context, const Batch& batch,
+                                                   bool is_plain) const {
   kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
   rows.key_mask = batch.mask;
   // Masked tokens are queries, as in transformers: ColBERT counts those that it adds to questions.
-  const bool is_plain = options.observer == nullptr && context.tape == nullptr;
   if (!batch.mask.empty() && batch.global_rows.empty() && is_plain) rows.self_attention = false;
-  tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
-  const auto shared = std::make_shared<SharedInput>();
+  auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;
   shared->rows_without_globals = kernels::shared(rows);
   shared->rows = shared->rows_without_globals;
@@ -155,7 +160,25 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   for (const auto& rotary : rotations_)
     shared->rotations.push_back(rotary->of(batch.starts, batch.positions));
   distances_.fill(context, *shared);
-  const Tensor hidden = layers_.forward(context, embed(context, batch), shared, options);
+  return shared;
+}
+
+Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
+                        const PassOptions& options) const {
+  const bool is_plain = options.observer == nullptr && context.tape == nullptr;
+  tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
+  const auto shared = shared_input(context, batch, is_plain);
+  Tensor x = embed(context, batch);
+  if (global_rows_) x = global_rows_->appended(context, x, batch.documents());
+  Tensor hidden = layers_.forward(context, std::move(x), shared, options);
+  if (global_rows_) {
+    hidden = GlobalRows::dropped(context, hidden, batch.rows());
+    if (options.hidden_states != nullptr) {
+      for (Tensor& state : *options.hidden_states) {
+        state = GlobalRows::dropped(context, state, batch.rows());
+      }
+    }
+  }
   if (!final_norm_) return hidden;
   Tensor normal = ops::layer_norm(context, hidden, *final_norm_);
   if (options.hidden_states != nullptr) options.hidden_states->back() = normal;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "models/attention/global_local.h"
 #include "models/distances.h"
 #include "models/network.h"
 #include "ops/embedding.h"
@@ -39,11 +40,14 @@ class Encoder final : public Network {
 
  private:
   Tensor embed(const ops::Context& context, const Batch& batch) const;
+  std::shared_ptr<SharedInput> shared_input(const ops::Context& context, const Batch& batch,
+                                            bool is_plain) const;
 
   ops::EmbeddingTables embeddings_;
   /// The norm of embeddings that are dropped before it.
   std::optional<ops::LayerNorm> embedding_norm_;
   std::optional<ops::Linear> projection_;
+  std::optional<GlobalRows> global_rows_;
   Stack layers_;
   /// Behind the last layer.
   std::optional<ops::LayerNorm> final_norm_;

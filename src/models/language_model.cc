@@ -7,9 +7,11 @@
 
 #include "core/error.h"
 #include "models/attention/performer.h"
+#include "ops/axial_positions.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
 #include "ops/positions.h"
+#include "ops/residual.h"
 
 namespace longformer::models {
 namespace {
@@ -111,15 +113,23 @@ LanguageModel::LanguageModel(LanguageModelConfig config, const Weights& weights,
   embedding_ = weights.get_fp32("embedding.weight", {config_.vocab_size, width},
                                 Init::normal(config_.initializer_range));
   decoder_ = linear(source, config_.tie_word_embeddings ? "embedding" : "output",
-                    {config_.vocab_size, width}, {.bias_name = "output.bias"});
+                    {config_.vocab_size, config_.last_size()}, {.bias_name = "output.bias"});
+  const auto table = [&](const char* name, Index rows, Index columns) {
+    return weights.get_fp32(name, {rows, columns}, Init::normal(config_.initializer_range));
+  };
   if (config_.positions == Positions::learned) {
-    positions_ = weights.get_fp32("position_embedding.weight", {config_.max_positions, width},
-                                  Init::normal(config_.initializer_range));
+    positions_ = table("position_embedding.weight", config_.max_positions, width);
+  } else if (config_.positions == Positions::axial) {
+    const ReformerConfig& reformer = config_.reformer;
+    axial_rows_ = table("axial_rows.weight", reformer.axial_shape[0], reformer.axial_sizes[0]);
+    axial_columns_ =
+        table("axial_columns.weight", reformer.axial_shape[1], reformer.axial_sizes[1]);
   }
-  for (Index layer = 0; layer < config_.layers; ++layer) {
+  if (config_.has_chunks()) reversible_.emplace(config_, source);
+  for (Index layer = 0; layer < config_.layers && !reversible_; ++layer) {
     layers_.add(language_layer(config_, layer, source, attention_of(layer, source)));
   }
-  if (config_.final_layer_norm) final_norm_ = layer_norm(source, "final_norm", width);
+  if (config_.final_layer_norm) final_norm_ = layer_norm(source, "final_norm", config_.last_size());
 }
 
 std::shared_ptr<const Attention> LanguageModel::attention_of(Index layer,
@@ -158,6 +168,7 @@ Tensor LanguageModel::sinusoids(const ops::Context& context, Index count, Index 
 
 Tensor LanguageModel::forward(const ops::Context& context, const Batch& batch,
                               const PassOptions& options) const {
+  if (reversible_) return forward_chunks(context, batch, options);
   return config_.has_memory() ? forward_segments(context, batch, options)
                               : forward_piece(context, batch, options);
 }
@@ -168,24 +179,41 @@ Tensor LanguageModel::embed(const ops::Context& context, const Batch& batch,
   const float scale =
       config_.scales_embedding ? std::sqrt(static_cast<float>(config_.hidden_size)) : 1.0f;
   const Dropout dropout = context.dropout(config_.dropout, kEmbeddingPlace);
-  const bool is_sinusoidal = config_.positions == Positions::sinusoidal;
-  if (!is_sinusoidal && positions_.empty()) {
-    return ops::embed_scaled(context, embedding_, batch.ids, scale, dropout);
-  }
+  const bool is_added = config_.positions == Positions::sinusoidal ||
+                        config_.positions == Positions::learned ||
+                        config_.positions == Positions::axial;
+  if (!is_added) return ops::embed_scaled(context, embedding_, batch.ids, scale, dropout);
   const Tensor tokens = ops::embed_scaled(context, embedding_, batch.ids, scale);
-  const Places places = places_of(batch, state);
-  Tensor table;
-  if (is_sinusoidal) {
-    table = ops::sinusoids(context, places.count, config_.hidden_size, places.begin);
-  } else {
-    require(places.begin + places.count <= config_.max_positions,
-            "text: expected at most {} tokens, as many as there are learned positions, found {}",
-            config_.max_positions, places.begin + places.count);
-    std::vector<std::int32_t> rows(at(places.count));
-    std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(places.begin));
-    table = ops::embed_scaled(context, positions_, rows, 1);
+  return ops::dropout(context, add_positions(context, tokens, batch, state), dropout);
+}
+
+Tensor LanguageModel::add_positions(const ops::Context& context, const Tensor& tokens,
+                                    const Batch& batch, const State* state) const {
+  Places places = places_of(batch, state);
+  if (config_.positions == Positions::sinusoidal) {
+    const Tensor table = ops::sinusoids(context, places.count, config_.hidden_size, places.begin);
+    return ops::add_table_rows(context, tokens, table, places.rows);
   }
-  return ops::dropout(context, ops::add_table_rows(context, tokens, table, places.rows), dropout);
+  require(places.begin + places.count <= config_.max_positions,
+          "text: expected at most {} tokens, as many as there are {} positions, found {}",
+          config_.max_positions, name_of(config_.positions), places.begin + places.count);
+  if (config_.positions == Positions::axial) {
+    const auto& [rows, columns] = config_.reformer.axial_shape;
+    for (Index i = 0; i < batch.documents() && context.tape != nullptr; ++i) {
+      const Index length = batch.starts[at(i + 1)] - batch.starts[at(i)];
+      require(length == rows * columns,
+              "training: expected texts of {} tokens, as axial_pos_shape is {} × {} and every "
+              "position is to be trained, found {}",
+              rows * columns, rows, columns, length);
+    }
+    for (Index& place : places.rows) place += places.begin;
+    return ops::add(
+        context, ops::axial_positions(context, axial_rows_, axial_columns_, places.rows), tokens);
+  }
+  std::vector<std::int32_t> rows(at(places.count));
+  std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(places.begin));
+  const Tensor table = ops::embed_scaled(context, positions_, rows, 1);
+  return ops::add_table_rows(context, tokens, table, places.rows);
 }
 
 /// Sinusoids that the layers share: of the distances that they see, or of infused positions.
@@ -223,6 +251,30 @@ Tensor LanguageModel::forward_piece(const ops::Context& context, const Batch& ba
   const Tensor x = layers_.forward(context, embed(context, batch, options.state), shared, options);
   const Tensor last = final_norm_ ? ops::layer_norm(context, x, *final_norm_) : x;
   return ops::dropout(context, last, context.dropout(config_.dropout, kLastHiddenPlace));
+}
+
+/// A text is sorted as a whole; what comes behind it is read token by token.
+Tensor LanguageModel::forward_chunks(const ops::Context& context, const Batch& batch,
+                                     const PassOptions& options) const {
+  const Index streams = batch.documents(), length = batch.starts[1];
+  bool goes_on = false;
+  for (Index i = 0; i < streams && options.state != nullptr; ++i) {
+    goes_on = goes_on || options.state->tokens(i) > 0;
+    require(batch.starts[at(i + 1)] - batch.starts[at(i)] == length,
+            "language model: expected streams of {} tokens each, found {}", length,
+            batch.starts[at(i + 1)] - batch.starts[at(i)]);
+  }
+  std::vector<Tensor> parts;
+  for (Index begin = 0; goes_on && length > 1 && begin < length; ++begin) {
+    parts.push_back(forward_chunks(context, part_of(batch, begin, 1), options));
+  }
+  if (!parts.empty()) return rows_of_streams(context, parts, streams, 0, length);
+  const auto shared = std::make_shared<SharedInput>();
+  shared->starts = batch.starts;
+  const Tensor x =
+      reversible_->forward(context, embed(context, batch, options.state), shared, options);
+  return ops::dropout(context, ops::layer_norm(context, x, *final_norm_),
+                      context.dropout(config_.dropout, kLastHiddenPlace));
 }
 
 /// Memories move at the end of a segment, so a piece is cut there.
@@ -266,7 +318,7 @@ Tensor LanguageModel::forward_segments(const ops::Context& context, const Batch&
 }
 
 State LanguageModel::start(DType dtype, Index streams) const {
-  return layers_.start(dtype, streams);
+  return reversible_ ? reversible_->start(dtype, streams) : layers_.start(dtype, streams);
 }
 
 State LanguageModel::start(DType dtype, Index streams, const MemoryLengths& lengths) const {

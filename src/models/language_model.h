@@ -1,9 +1,11 @@
 // Language models that read from left to right: the character Longformer with causal windows and
 // dilated heads (paper §4, docs/spec/language-models.md#d), Transformer-XL and the Compressive
-// Transformer with memories of what they have read (docs/spec/language-models.md#g), and the
-// Performer with sums of features (docs/spec/low-rank-and-kernels.md#f).
+// Transformer with memories of what they have read (docs/spec/language-models.md#g), the Performer
+// with sums of features (docs/spec/low-rank-and-kernels.md#f), and the Reformer with chunks of
+// tokens with one hash (docs/spec/other-attentions.md#h3).
 //
-// n characters of one or more documents behind each other, D hidden size, V characters.
+// n characters of one or more documents behind each other, D hidden size, V characters. Last hidden
+// states of a Reformer have 2D numbers.
 #pragma once
 
 #include <memory>
@@ -15,6 +17,7 @@
 #include "models/attention/memory.h"
 #include "models/language_model_config.h"
 #include "models/network.h"
+#include "models/reversible_stack.h"
 #include "ops/loss.h"
 
 namespace longformer::models {
@@ -58,6 +61,8 @@ class LanguageModel final : public Network {
                        const PassOptions& options) const;
   Tensor forward_segments(const ops::Context& context, const Batch& batch,
                           const PassOptions& options) const;
+  Tensor forward_chunks(const ops::Context& context, const Batch& batch,
+                        const PassOptions& options) const;
   std::shared_ptr<const Attention> attention_of(Index layer, const LayerSource& source);
   /// Farthest that a character of the next rows may see.
   Index most_distance(const State* state, Index next) const;
@@ -66,14 +71,18 @@ class LanguageModel final : public Network {
   void share_distances(const ops::Context& context, const Batch& batch, const State* state,
                        SharedInput& shared) const;
   Tensor embed(const ops::Context& context, const Batch& batch, const State* state) const;
+  Tensor add_positions(const ops::Context& context, const Tensor& tokens, const Batch& batch,
+                       const State* state) const;
 
   LanguageModelConfig config_;
   Tensor embedding_;
-  /// Empty unless positions are learned.
-  Tensor positions_;
+  /// Empty unless positions are learned, or axial.
+  Tensor positions_, axial_rows_, axial_columns_;
   /// Those of the layers with windows.
   std::vector<std::shared_ptr<CausalAttention>> windowed_;
   Stack layers_;
+  /// The layers of a Reformer.
+  std::optional<ReversibleStack> reversible_;
   std::optional<ops::LayerNorm> final_norm_;
   std::optional<ops::Linear> decoder_;
 };

@@ -46,17 +46,17 @@ void read_sizes(const ConfigReader& config, LanguageModelConfig& model) {
       config.integer("intermediate_size", 4 * model.hidden_size, 1, kMaxIntermediate);
 }
 
-constexpr std::array<std::string_view, 5> kAttentions = {"window", "dense", "recurrent",
-                                                         "compressive", "performer"};
-constexpr std::array<std::string_view, 5> kPositions = {"relative", "sinusoidal", "learned",
-                                                        "infused", "none"};
+constexpr std::array<std::string_view, 6> kAttentions = {"window",      "dense",     "recurrent",
+                                                         "compressive", "performer", "reformer"};
+constexpr std::array<std::string_view, 6> kPositions = {"relative", "sinusoidal", "learned",
+                                                        "infused",  "none",       "axial"};
 constexpr std::array<std::string_view, 5> kCompressions = {"convolution", "mean", "max", "dilated",
                                                            "most-used"};
 constexpr std::array<std::string_view, 4> kLosses = {"none", "attention", "autoencoding", "bptt"};
 
 /// Keys that one kind of attention or positions reads and others do not: a configuration for
 /// several kinds may have them all.
-constexpr std::array<std::string_view, 24> kOfOneAttention = {"windows",
+constexpr std::array<std::string_view, 38> kOfOneAttention = {"windows",
                                                               "dilations",
                                                               "dilated_heads",
                                                               "segment_length",
@@ -79,7 +79,21 @@ constexpr std::array<std::string_view, 24> kOfOneAttention = {"windows",
                                                               "features_per_head",
                                                               "orthogonal_features",
                                                               "feature_lengths",
-                                                              "feature_redraw_interval"};
+                                                              "feature_redraw_interval",
+                                                              "attn_layers",
+                                                              "local_attn_chunk_length",
+                                                              "local_num_chunks_before",
+                                                              "local_num_chunks_after",
+                                                              "lsh_attn_chunk_length",
+                                                              "lsh_num_chunks_before",
+                                                              "lsh_num_chunks_after",
+                                                              "num_hashes",
+                                                              "num_buckets",
+                                                              "hash_seed",
+                                                              "lsh_attention_dropout",
+                                                              "axial_pos_shape",
+                                                              "axial_pos_embds_dim",
+                                                              "axial_pos_embds"};
 
 void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
   model.windows = layer_numbers(config, "windows", model.layers, 1);
@@ -143,16 +157,23 @@ void read_block(const ConfigReader& config, LanguageModelConfig& model) {
   constexpr std::array<std::string_view, 2> kNorms = {"pre", "post"};
   model.activation = activation_of(config);
   model.post_norm = config.choice("norm_position", kNorms, "pre") == 1;
-  model.scales_embedding = config.boolean("embedding_scale", true);
+  model.scales_embedding = config.boolean("embedding_scale", !model.has_chunks());
   model.attention_bias = config.boolean("attention_bias", false);
   model.shares_relative_biases = config.boolean("share_relative_biases", true);
   model.final_layer_norm = config.boolean("final_layer_norm", !model.post_norm);
 }
 
 void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
-  model.positions = static_cast<Positions>(
-      config.choice("positions", kPositions, model.has_features() ? "sinusoidal" : "relative"));
+  const std::string_view usual = model.has_chunks()     ? "axial"
+                                 : model.has_features() ? "sinusoidal"
+                                                        : "relative";
+  model.positions = static_cast<Positions>(config.choice("positions", kPositions, usual));
   const bool is_learned = model.positions == Positions::learned;
+  const bool is_axial = model.positions == Positions::axial;
+  require(model.has_chunks() || !is_axial,
+          "{}: positions: expected others than axial unless the attention is reformer, found the "
+          "attention {}",
+          config.name(), name_of(model.attention));
   require(!model.has_features() || model.positions != Positions::relative,
           "{}: positions: expected sinusoidal, learned, infused or none with the attention "
           "performer, as a relative term is no product of features, found relative",
@@ -164,6 +185,28 @@ void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   if (is_learned) {
     model.max_positions = config.integer("max_position_embeddings", 512, 1, kMaxPositions);
   }
+}
+
+void read_reformer_keys(const ConfigReader& config, LanguageModelConfig& model) {
+  const Positions positions = model.positions;
+  require(positions != Positions::relative && positions != Positions::infused,
+          "{}: positions: expected axial, learned, sinusoidal or none with the attention reformer, "
+          "whose keys have no positions of their own, found {}",
+          config.name(), name_of(positions));
+  require(!model.post_norm && model.final_layer_norm,
+          "{}: norm_position: expected pre with a final_layer_norm with the attention reformer, "
+          "found others",
+          config.name());
+  ReformerConfig& reformer = model.reformer;
+  reformer = read_reformer(config, model.layers);
+  Index usual = positions == Positions::learned ? model.max_positions : 4096;
+  if (positions == Positions::axial) {
+    read_axial(config, model.hidden_size, reformer);
+    usual = reformer.axial_shape[0] * reformer.axial_shape[1];
+  }
+  reformer.longest = config.integer("max_position_embeddings", usual, 1, kMaxPositions);
+  if (positions == Positions::axial) model.max_positions = std::min(usual, reformer.longest);
+  reformer.lsh_dropout = rate(config, "lsh_attention_dropout", model.attention_dropout);
 }
 
 }  // namespace
@@ -314,9 +357,15 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   }
   model.dropout = rate(config, "dropout", 0.2);
   model.attention_dropout = rate(config, "attention_dropout", 0);
+  if (model.has_chunks()) read_reformer_keys(config, model);
   model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
   model.initializer_range = positive(config, "initializer_range", 0.02);
-  model.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
+  model.tie_word_embeddings = config.boolean("tie_word_embeddings", !model.has_chunks());
+  require(
+      !model.has_chunks() || !model.tie_word_embeddings,
+      "{}: tie_word_embeddings: expected false with the attention reformer, whose last rows are "
+      "twice as wide as its embeddings, found true",
+      config.name());
   std::vector<std::string_view> harmless(kOfOneAttention.begin(), kOfOneAttention.end());
   std::ranges::copy(bookkeeping_keys(), std::back_inserter(harmless));
   formats::refuse_unused_keys(config, {.always = harmless});
@@ -345,10 +394,14 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   json["embedding_scale"] = config.scales_embedding;
   json["attention_bias"] = config.attention_bias;
   json["positions"] = name_of(config.positions);
-  if (config.positions == Positions::learned) {
-    json["max_position_embeddings"] = config.max_positions;
+  if (config.positions == Positions::learned || config.has_chunks()) {
+    json["max_position_embeddings"] =
+        config.has_chunks() ? config.reformer.longest : config.max_positions;
   }
   if (config.has_features()) write_features(config.features, json);
+  if (config.has_chunks()) {
+    write_reformer(config.reformer, config.positions == Positions::axial, json);
+  }
   json["share_relative_biases"] = config.shares_relative_biases;
   if (config.has_memory()) {
     json["segment_length"] = config.lengths.segment;

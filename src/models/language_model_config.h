@@ -12,6 +12,7 @@
 #include "kernels/attention/spec.h"
 #include "models/config.h"
 #include "models/feature_config.h"
+#include "models/reformer_config.h"
 #include "text/characters.h"
 
 namespace longformer::models {
@@ -27,8 +28,9 @@ inline constexpr Index kMaxReach = Index{1} << 24;
 /// its segment and what is kept of those before: their rows (Transformer-XL,
 /// docs/spec/language-models.md#g1), and of older ones rows that stand for several (Compressive
 /// Transformer, docs/spec/language-models.md#g2), or sums of features over all that was read
-/// (Performer, docs/spec/low-rank-and-kernels.md#f).
-enum class LmAttention { window, dense, recurrent, compressive, performer };
+/// (Performer, docs/spec/low-rank-and-kernels.md#f), or chunks of neighbours and of tokens with one
+/// hash (Reformer, docs/spec/other-attentions.md#h3).
+enum class LmAttention { window, dense, recurrent, compressive, performer, reformer };
 std::string_view name_of(LmAttention attention);
 
 /// How a model knows the order of what it reads (docs/spec/file-formats.md#o1,
@@ -39,6 +41,7 @@ enum class Positions {
   learned,     ///< a table that is added to the embeddings
   infused,     ///< sines and cosines that are added in every layer to what becomes queries and keys
   none,
+  axial,  ///< rows of two tables, side by side, that are added to the embeddings (Reformer)
 };
 std::string_view name_of(Positions positions);
 
@@ -101,11 +104,14 @@ struct LanguageModelConfig {
   Index dilated_heads = 0;
 
   Positions positions = Positions::relative;
-  /// Most characters of a text, for learned positions; else 0.
+  /// Most characters of a text, for learned and axial positions; else 0.
   Index max_positions = 0;
 
   /// Performers have these.
   FeatureConfig features = {};
+
+  /// Reformers have these.
+  ReformerConfig reformer = {};
 
   /// Models with memories have these.
   MemoryLengths lengths = {};
@@ -135,9 +141,14 @@ struct LanguageModelConfig {
   std::string_view vocabulary() const;
   bool has_windows() const { return attention == LmAttention::window; }
   /// Everything that was read, at any distance.
-  bool sees_everything() const { return attention == LmAttention::dense || has_features(); }
+  bool sees_everything() const {
+    return attention == LmAttention::dense || has_features() || has_chunks();
+  }
   bool has_memory() const { return attention == LmAttention::recurrent || is_compressive(); }
   bool has_features() const { return attention == LmAttention::performer; }
+  bool has_chunks() const { return attention == LmAttention::reformer; }
+  /// Numbers of a last hidden state: those of both streams of a Reformer.
+  Index last_size() const { return has_chunks() ? 2 * hidden_size : hidden_size; }
   bool is_compressive() const { return attention == LmAttention::compressive; }
   bool learns_compression() const {
     return is_compressive() &&

@@ -28,12 +28,35 @@ struct DistanceKeyRecipe {
   bool has_norm = false;
 };
 
+/// Rows of a table of positions: learned; sines and cosines, which files may have and no training
+/// changes (Pegasus); or others, which no file has (PegasusX).
+enum class PositionRows { learned, sinusoids, rounded_sinusoids };
+
+/// Attention of PegasusX: tokens see their block and global tokens, which see everything.
+struct GlobalLocalRecipe {
+  /// Tokens of a block, and global tokens, which are no tokens of the text.
+  Index block = 512, globals = 32;
+  /// Blocks of every other layer begin half a block earlier.
+  bool staggers = true;
+
+  bool is_staggered(Index layer) const { return staggers && layer % 2 == 1; }
+};
+
 /// Attention of BigBird.
 struct BlockRecipe {
   /// Tokens of a block, and blocks that the others draw while training.
   Index size = 64, random = 3;
   /// Blocks are drawn as `transformers` draws them; else the first one stands for them, as in use.
   bool draws_in_training = true;
+};
+
+/// Attention of BlockBERT.
+struct ShiftedBlockRecipe {
+  /// Blocks of a text, whatever its length.
+  Index blocks = 2;
+  /// How many heads see the block that is 0, 1, … behind that of a token; the first one follows the
+  /// last one. One number for each block; all heads are among them, in this order.
+  std::vector<Index> heads_of_shift = {};
 };
 
 /// The defaults are those of BERT.
@@ -71,6 +94,7 @@ struct LayerRecipe {
   bool norms_embeddings = true;
   /// Tables of positions, and of token types, are added to the embeddings.
   bool has_position_table = true, has_type_table = true;
+  PositionRows position_rows = PositionRows::learned;
   /// Rotary positions of the kinds of layers, and the kind of each layer; empty for none.
   std::vector<RotaryConfig> rotations = {};
   std::vector<std::size_t> rotation_of_layer = {};
@@ -83,6 +107,10 @@ struct LayerRecipe {
   std::optional<DistanceKeyRecipe> distance_keys = std::nullopt;
   /// Tokens see blocks; absent where they see everything, or their windows.
   std::optional<BlockRecipe> blocks = std::nullopt;
+  /// Heads see one of few blocks of a text; absent in other families.
+  std::optional<ShiftedBlockRecipe> shifted_blocks = std::nullopt;
+  /// Tokens see their block and global tokens.
+  std::optional<GlobalLocalRecipe> global_local = std::nullopt;
   /// The output projection of attention has a bias; absent: if the others have.
   std::optional<bool> attention_output_bias = std::nullopt;
   /// Embeddings are dropped before their norm.

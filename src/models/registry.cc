@@ -11,6 +11,7 @@
 #include "models/modernbert.h"
 #include "models/rms_families.h"
 #include "models/rotary_families.h"
+#include "models/sequence_families.h"
 #include "text/encoder_folder.h"
 
 namespace longformer::models {
@@ -81,79 +82,11 @@ constexpr std::array<KeyName, 8> kDistilBertKeys = {
      {"hidden_dropout_prob", "dropout"},
      {"attention_probs_dropout_prob", "attention_dropout"},
      {"layer_norm_eps", ""}}};
-constexpr std::array<KeyName, 2> kElectraFixed = {
-    {{"summary_type", "first"}, {"summary_activation", "gelu"}}};
-
-constexpr std::array<std::string_view, 2> kLed = {"led.", "model."};
-constexpr std::array<std::string_view, 1> kBart = {"model."};
-/// The encoder's names inside an encoder with a decoder, whose own keep the names of the file.
-template <std::size_t count>
-constexpr auto encoder_renames(const std::array<Rename, count>& attention) {
-  constexpr std::array<Rename, 8> kOthers = {{
-      {"embeddings.word_embeddings.", "shared."},
-      {"embeddings.position_embeddings.", "encoder.embed_positions."},
-      {"embeddings.LayerNorm.", "encoder.layernorm_embedding."},
-      {"encoder.layer.", "encoder.layers."},
-      {".attention.output.LayerNorm.", ".self_attn_layer_norm.", "encoder.layer"},
-      {".intermediate.dense.", ".fc1.", "encoder.layer"},
-      {".output.dense.", ".fc2.", "encoder.layer"},
-      {".output.LayerNorm.", ".final_layer_norm.", "encoder.layer"},
-  }};
-  std::array<Rename, count + kOthers.size()> all = {};
-  std::copy(attention.begin(), attention.end(), all.begin());
-  std::copy(kOthers.begin(), kOthers.end(), all.begin() + count);
-  return all;
-}
-constexpr auto kLedNames = encoder_renames(std::array<Rename, 2>{{
-    {".attention.output.dense.", ".self_attn.output.", "encoder.layer"},
-    {".attention.self.", ".self_attn.longformer_self_attn.", "encoder.layer"},
-}});
-constexpr auto kBartNames = encoder_renames(std::array<Rename, 4>{{
-    {".attention.output.dense.", ".self_attn.out_proj.", "encoder.layer"},
-    {".attention.self.query.", ".self_attn.q_proj.", "encoder.layer"},
-    {".attention.self.key.", ".self_attn.k_proj.", "encoder.layer"},
-    {".attention.self.value.", ".self_attn.v_proj.", "encoder.layer"},
-}});
-constexpr std::array<KeyName, 10> kLedKeys = {
-    {{"hidden_size", "d_model"},
-     {"num_hidden_layers", "encoder_layers"},
-     {"num_attention_heads", "encoder_attention_heads"},
-     {"intermediate_size", "encoder_ffn_dim"},
-     {"max_position_embeddings", "max_encoder_position_embeddings"},
-     {"hidden_act", "activation_function"},
-     {"hidden_dropout_prob", "dropout"},
-     {"attention_probs_dropout_prob", "attention_dropout"},
-     {"initializer_range", "init_std"},
-     {"layer_norm_eps", ""}}};
-constexpr std::array<KeyName, 9> kBartKeys = {
-    {{"hidden_size", "d_model"},
-     {"num_hidden_layers", "encoder_layers"},
-     {"num_attention_heads", "encoder_attention_heads"},
-     {"intermediate_size", "encoder_ffn_dim"},
-     {"hidden_act", "activation_function"},
-     {"hidden_dropout_prob", "dropout"},
-     {"attention_probs_dropout_prob", "attention_dropout"},
-     {"initializer_range", "init_std"},
-     {"layer_norm_eps", ""}}};
-constexpr std::array<std::string_view, 5> kLedAliases = {
-    "hidden_size", "num_hidden_layers", "num_attention_heads", "attention_probs_dropout_prob",
-    "initializer_range"};
-/// Those of BART and DistilBERT.
+/// Sizes by the names of BERT.
 constexpr std::array<std::string_view, 3> kSizeAliases = {"hidden_size", "num_hidden_layers",
                                                           "num_attention_heads"};
-
-/// Sizes of the class defaults of LED and BART.
-constexpr EncoderDefaults large(Index positions) {
-  return {.vocab_size = 50265,
-          .pad_token_id = 1,
-          .hidden_size = 1024,
-          .layers = 12,
-          .heads = 16,
-          .intermediate_size = 4096,
-          .max_position_embeddings = positions,
-          .layer_norm_eps = 1e-5,
-          .attention_dropout = 0};
-}
+constexpr std::array<KeyName, 2> kElectraFixed = {
+    {{"summary_type", "first"}, {"summary_activation", "gelu"}}};
 
 /// RoBERTa, whatever its language.
 EncoderTraits roberta(Index vocab_size, std::string_view tokenizer_class) {
@@ -296,7 +229,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 30> kFamilies = {{
+const std::array<Family, 36> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -439,30 +372,22 @@ const std::array<Family, 30> kFamilies = {{
      .class_prefix = "Performer",
      .names = {.prefixes = kRoberta},
      .encoder = with_features(roberta(50265, "RobertaTokenizer"))},
-    {.model_type = "led",
-     .class_prefix = "LED",
-     .names = {.prefixes = kLed, .renames = kLedNames},
-     .encoder = EncoderTraits{.defaults = large(16384),
-                              .keys = kLedKeys,
-                              .aliases = kLedAliases,
-                              .has_token_types = false,
-                              .has_windows = true,
-                              .has_global_attention = true,
-                              .attention = longformer_attention,
-                              .tokenizer_class = "RobertaTokenizer"},
-     .decoder = DecoderTraits{.positions_key = "max_decoder_position_embeddings"}},
-    {.model_type = "bart",
-     .class_prefix = "Bart",
-     .names = {.prefixes = kBart, .renames = kBartNames},
-     .encoder = EncoderTraits{.defaults = large(1024),
-                              .keys = kBartKeys,
-                              .aliases = kSizeAliases,
-                              .reserved_positions = 2,
-                              .has_token_types = false,
-                              .attention = dense_attention,
-                              .tokenizer_class = "RobertaTokenizer"},
-     .decoder =
-         DecoderTraits{.positions_key = "max_position_embeddings", .can_scale_embeddings = true}},
+    {.model_type = "blockwise",
+     .base = "bert",
+     .class_prefix = "Blockwise",
+     .names = {.prefixes = kBert},
+     .encoder = with_shifted_blocks(bert())},
+    {.model_type = "blockwise",
+     .base = "roberta",
+     .class_prefix = "Blockwise",
+     .names = {.prefixes = kRoberta},
+     .encoder = with_shifted_blocks(roberta(50265, "RobertaTokenizer"))},
+    led_family(),
+    bart_family(),
+    bigbird_pegasus_family(),
+    pegasus_family(),
+    pegasus_x_family(),
+    mbart_family(),
     {.model_type = kLanguageModelType, .class_prefix = "", .names = {}, .encoder = std::nullopt},
     {.model_type = kCharacterLmType, .class_prefix = "", .names = {}, .encoder = std::nullopt},
 }};
@@ -475,13 +400,12 @@ struct Stranger {
 constexpr std::string_view kDecoder =
     "it is a decoder, which writes text; for vectors or labels of texts take an encoder";
 constexpr std::string_view kEncoderDecoder =
-    "its encoder and decoder are not run, those of LED and BART are; for vectors or labels of "
-    "texts "
-    "take an encoder such as FacebookAI/roberta-base";
+    "its encoder and decoder are not run, those of LED, BART, Pegasus and mBART are; for vectors "
+    "or "
+    "labels of texts take an encoder such as FacebookAI/roberta-base";
 constexpr std::string_view kLongEncoderDecoder =
-    "its encoder and decoder are not run, those of LED are; for vectors or labels of long "
-    "documents "
-    "take allenai/longformer-base-4096";
+    "its encoder and decoder are not run, those of LED, BigBird-Pegasus and PegasusX are; for "
+    "vectors or labels of long documents take allenai/longformer-base-4096";
 constexpr std::string_view kOtherLong =
     "its attention is another one than Longformer's; for documents as long take "
     "allenai/longformer-base-4096, or a BERT converted to as many tokens";
@@ -506,17 +430,22 @@ constexpr std::string_view kTransformerXl =
     "it is a language model, of which `longformer convert SOURCE TARGET --to longformer-lm` makes "
     "one that runs here";
 
-constexpr std::array<Stranger, 44> kStrangers = {{
+constexpr std::string_view kReformer =
+    "as a decoder it is a language model, of which `longformer convert SOURCE TARGET --to "
+    "longformer-lm` makes one that runs here; as an encoder, which looks both ways, it is not "
+    "read: take "
+    "allenai/longformer-base-4096";
+
+constexpr std::array<Stranger, 41> kStrangers = {{
     {"transfo-xl", kTransformerXl},
     {"model2vec", kTable},
     {"nystromformer", kOtherLong},
-    {"reformer", kOtherLong},
+    {"reformer", kReformer},
     {"yoso", kOtherLong},
     {"funnel", kOtherLong},
     {"xlnet", kOtherLong},
     {"canine", kOtherEncoder},
     {"longt5", kLongEncoderDecoder},
-    {"bigbird_pegasus", kLongEncoderDecoder},
     {"deberta", kDisentangled},
     {"albert", kAlbert},
     {"ernie", kOtherEncoder},
@@ -537,8 +466,6 @@ constexpr std::array<Stranger, 44> kStrangers = {{
     {"t5", kEncoderDecoder},
     {"mt5", kEncoderDecoder},
     {"umt5", kEncoderDecoder},
-    {"mbart", kEncoderDecoder},
-    {"pegasus", kEncoderDecoder},
     {"marian", kEncoderDecoder},
     {"encoder-decoder", kEncoderDecoder},
     {"gpt2", kDecoder},

@@ -132,10 +132,21 @@ struct EncoderTraits {
 
 /// In what families differ that have a decoder behind the encoder.
 struct DecoderTraits {
-  /// The key of the decoder's number of positions.
+  /// The key of the decoder's number of positions, and its class default.
   std::string_view positions_key;
-  /// Whether `scale_embedding` counts.
-  bool can_scale_embeddings = false;
+  Index positions = 1024;
+  /// Whether `scale_embedding` counts, and its class default.
+  bool can_scale_embeddings = false, scales_embeddings = false;
+  /// Name of the norm behind the last layer of decoders whose norms come before the sub-layers;
+  /// empty for others.
+  std::string_view final_norm = {};
+  bool norms_embeddings = true;
+  /// Class defaults of the tokens of generation. Without a start token texts that are learned begin
+  /// with their own last token.
+  std::optional<Index> start_token = 2, begin_token = 0;
+  Index end_token = 2;
+  /// `transformers` has a head for questions.
+  bool answers_questions = true;
 };
 
 struct Family {

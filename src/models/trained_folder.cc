@@ -171,7 +171,7 @@ void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
   if (config.decoder) {
     const Json source = formats::read_json(config_file(trained.source.string(), {}));
     write_json(target / "generation_config.json",
-               generation_config(trained.source.string(), source));
+               generation_config(trained.source.string(), source, config));
   }
   if (weights.trained_adapter() != nullptr) {
     write_adapter({.base = trained.source.string(),

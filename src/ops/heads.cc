@@ -1,5 +1,6 @@
 #include "ops/heads.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -54,6 +55,44 @@ Tensor take_head_rows(const Context& context, const Tensor& x,
            send_gradient(context, x, std::move(dx));
          });
   return chosen;
+}
+
+Tensor join_heads(const Context& context, std::span<const Tensor> parts,
+                  std::span<const std::vector<Index>> heads, Index head_size) {
+  struct Place {
+    std::size_t part;
+    kernels::HeadColumns columns;
+  };
+  std::vector<Place> places;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    for (std::size_t i = 0; i < heads[part].size(); ++i) {
+      places.push_back({part, {head_size, static_cast<Index>(i), heads[part][i]}});
+    }
+  }
+  const auto count = std::ssize(places);
+  Tensor joined = context.memory.tensor({parts[0].rows(), count * head_size}, parts[0].dtype());
+  parallel_for(context.threads, count, [&](Index i) {
+    const Place& place = places[at(i)];
+    kernels::copy_head_columns(place.columns, parts[place.part], joined);
+  });
+  const auto is_trained = [&](const Tensor& part) { return wants_backward(context, part); };
+  if (std::none_of(parts.begin(), parts.end(), is_trained)) return joined;
+  record(context, "join_heads", joined,
+         [context, places, kept = std::vector(parts.begin(), parts.end())](const Tensor& gradient) {
+           std::vector<Tensor> back;
+           for (const Tensor& part : kept) {
+             back.push_back(context.memory.tensor(part.shape(), part.dtype()));
+           }
+           parallel_for(context.threads, std::ssize(places), [&](Index i) {
+             const auto& [part, columns] = places[at(i)];
+             kernels::copy_head_columns({columns.head_size, columns.to, columns.from}, gradient,
+                                        back[part]);
+           });
+           for (std::size_t part = 0; part < kept.size(); ++part) {
+             send_gradient(context, kept[part], std::move(back[part]));
+           }
+         });
+  return joined;
 }
 
 Tensor norm_heads(const Context& context, const Tensor& x, const LayerNorm& norm) {

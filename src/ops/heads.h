@@ -19,6 +19,11 @@ Tensor take_heads(const Context& context, const Tensor& x, std::span<const Index
 Tensor take_head_rows(const Context& context, const Tensor& x,
                       std::shared_ptr<const std::vector<Index>> rows);
 
+/// Head heads[p][i] of the result [n, H·d] is head i of parts[p] [n, G·d]: results of heads that
+/// attended apart. Every head of the result is in one part.
+Tensor join_heads(const Context& context, std::span<const Tensor> parts,
+                  std::span<const std::vector<Index>> heads, Index head_size);
+
 /// Norm of every row of every head of x [H, n, d].
 Tensor norm_heads(const Context& context, const Tensor& x, const LayerNorm& norm);
 

@@ -45,7 +45,9 @@ TokenizerClass class_named(std::string_view name) {
       {"XLMRobertaTokenizer", Class::xlm_roberta},
       {"CamembertTokenizer", Class::xlm_roberta},
       {"AlbertTokenizer", Class::albert},
-      {"T5Tokenizer", Class::t5}};
+      {"T5Tokenizer", Class::t5},
+      {"MBartTokenizer", Class::mbart},
+      {"MBart50Tokenizer", Class::mbart}};
   constexpr std::string_view kFast = "Fast";
   if (name.ends_with(kFast)) name.remove_suffix(kFast.size());
   const auto found = classes.find(name);
@@ -72,7 +74,11 @@ std::string class_of_model(const Json& config) {
                                                           {"camembert", "CamembertTokenizer"},
                                                           {"xlm-roberta", "XLMRobertaTokenizer"},
                                                           {"albert", "AlbertTokenizer"},
-                                                          {"t5", "T5Tokenizer"}};
+                                                          {"t5", "T5Tokenizer"},
+                                                          {"pegasus", "PegasusTokenizer"},
+                                                          {"bigbird_pegasus", "PegasusTokenizer"},
+                                                          {"pegasus_x", "PegasusTokenizer"},
+                                                          {"mbart", "MBartTokenizer"}};
   const std::string base = text_member(config, "base_model_type");
   const auto found = classes.find(base.empty() ? text_member(config, "model_type") : base);
   return found == classes.end() ? std::string() : found->second;
@@ -94,6 +100,10 @@ ClassSettings read_settings(const FolderOptions& options, const Json& model) {
     }
   } else if (settings.kind == Class::xlm_roberta || settings.kind == Class::albert) {
     settings.add_prefix_space = flag(options, "add_prefix_space");
+  } else if (settings.kind == Class::mbart) {
+    settings.language = text_member(options.config, "src_lang");
+    settings.target_language = text_member(options.config, "tgt_lang");
+    settings.language_first = settings.name.starts_with("MBart50");
   }
   if (const std::string side = text_member(options.config, "truncation_side"); !side.empty()) {
     require(side == "left" || side == "right",

@@ -13,7 +13,7 @@ namespace longformer::text {
 
 /// Tokenizer classes that put keys of tokenizer_config.json above tokenizer.json, each with its
 /// kin: DistilBERT and ELECTRA count as bert; Longformer, LED and BART as roberta.
-enum class TokenizerClass { generic, bert, mpnet, roberta, gpt2, xlm_roberta, albert, t5 };
+enum class TokenizerClass { generic, bert, mpnet, roberta, gpt2, xlm_roberta, albert, t5, mbart };
 
 /// The normalizer of the BERT classes.
 struct BertNormalization {
@@ -30,6 +30,10 @@ struct ClassSettings {
   std::optional<BertNormalization> bert;  ///< WordPiece
   std::optional<bool> add_prefix_space;   ///< Byte level and Unigram
   std::optional<bool> trim_offsets;       ///< Byte level
+  /// Language of a text, which mBART writes behind it, or before it (MBart50), in place of what
+  /// tokenizer.json says; empty when the file does not say. And that of the texts to learn.
+  std::string language, target_language;
+  bool language_first = false;
   /// Truncation takes tokens from the beginning; absent when the file does not say.
   std::optional<bool> truncates_left;
 };

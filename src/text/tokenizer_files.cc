@@ -218,6 +218,34 @@ void reconcile_template(TokenizerSpec& spec, Family family, const FolderOptions&
   }
 }
 
+// The template of mBART: the language of the folder behind the text and its end, or before it.
+void set_language(TokenizerSpec& spec, const FolderOptions& options) {
+  const ClassSettings& settings = options.settings;
+  constexpr const char* kUsual = "en_XX";
+  const auto language = find_token(spec, settings.language.empty() ? kUsual : settings.language);
+  require(language || settings.language.empty(),
+          "{}: src_lang: expected a language among the tokens, found '{}'", options.config_file,
+          settings.language);
+  if (!language || !spec.special.eos) return;
+  const TemplatePiece tag = {.sequence = -1, .ids = {*language}, .type_id = 0};
+  const TemplatePiece end = {.sequence = -1, .ids = {*spec.special.eos}, .type_id = 0};
+  const TemplatePiece first = {.sequence = 0, .ids = {}, .type_id = 0};
+  const TemplatePiece second = {.sequence = 1, .ids = {}, .type_id = 0};
+  if (settings.language_first) {
+    spec.single = {tag, first, end};
+    spec.pair = {tag, first, second, end};
+  } else {
+    spec.single = {first, end, tag};
+    spec.pair = {first, second, end, tag};
+  }
+  const std::string& target = settings.target_language;
+  if (!target.empty() && target != (settings.language.empty() ? kUsual : settings.language)) {
+    spec.notes.push_back(fmt::format(
+        "{}: tgt_lang {} is not read: texts to learn are read as those of the source language",
+        options.config_file, target));
+  }
+}
+
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -312,6 +340,7 @@ TokenizerSpec read_serialized(const fs::path& path, const FolderOptions& options
   require_merges(spec, file);
   set_roles(spec, options, family.value_or(family_of(spec, options)));
   if (family) reconcile_template(spec, *family, options, file);
+  if (options.settings.kind == TokenizerClass::mbart) set_language(spec, options);
   return spec;
 }
 

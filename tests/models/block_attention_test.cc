@@ -1,6 +1,6 @@
 // BigBird: the blocks that it draws while training, as numpy draws them
 // (tests/fixtures/make_random_blocks.py), and the parts of its softmax against what each token sees
-// (docs/spec/other-attentions.md#h1).
+// (docs/spec/other-attentions.md#h1); and those of PegasusX.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,6 +14,7 @@
 #include "formats/json.h"
 #include "kernels/reference.h"
 #include "models/attention/bigbird.h"
+#include "models/attention/global_local.h"
 #include "models/attention/random_blocks.h"
 #include "models/block_families.h"
 #include "models/encoder.h"
@@ -103,6 +104,50 @@ TEST(BlockSpecs, CountEachKeyAsOftenAsTheModelDoes) {
             ASSERT_NEAR(std::exp(static_cast<double>(term(i, j))), right, 1e-6);
           }
         }
+      }
+    }
+  }
+}
+
+/// Whether row j is a key of row i, in texts of these lengths and their global rows behind them.
+bool global_local_sees(const GlobalLocalRecipe& recipe, const std::vector<Index>& starts, Index i,
+                       Index j, Index earlier) {
+  const Index n = starts.back();
+  const auto text_of = [&](Index row) {
+    if (row >= n) return (row - n) / recipe.globals;
+    Index text = 0;
+    while (starts[static_cast<std::size_t>(text) + 1] <= row) ++text;
+    return text;
+  };
+  if (text_of(i) != text_of(j)) return false;
+  if (i >= n || j >= n) return true;
+  const Index first = starts[static_cast<std::size_t>(text_of(i))] - earlier;
+  return (i - first) / recipe.block == (j - first) / recipe.block;
+}
+
+TEST(GlobalLocalSpecs, CountEachKeyOnce) {
+  const GlobalLocalRecipe recipe = {.block = 6, .globals = 2};
+  const std::vector<Index> starts = {0, 13, 14, 17, 29};
+  const Index n = starts.back(), all = n + 4 * recipe.globals;
+  auto rows = kernels::self_attention_rows(starts);
+  rows.key_mask.assign(static_cast<std::size_t>(n), 1);
+  for (const Index masked : {2, 16, 28}) rows.key_mask[masked] = 0;
+  const kernels::AttentionPattern dense = {
+      .head_size = 8, .heads = {{kernels::kUnlimitedReach, kernels::kUnlimitedReach}}};
+  for (const bool is_staggered : {false, true}) {
+    const auto specs = global_local_specs(dense, recipe, rows, is_staggered);
+    for (const auto& spec : specs) {
+      check(spec);
+      EXPECT_EQ(spec.rows->query_count(), all);
+      EXPECT_EQ(spec.rows->key_count(), all);
+    }
+    const std::vector<double> found = counted(specs, all);
+    for (Index i = 0; i < all; ++i) {
+      for (Index j = 0; j < all; ++j) {
+        const bool is_masked = j < n && rows.key_mask[static_cast<std::size_t>(j)] == 0;
+        const bool sees = global_local_sees(recipe, starts, i, j, is_staggered ? 3 : 0);
+        ASSERT_EQ(found[static_cast<std::size_t>(i * all + j)], sees && !is_masked ? 1 : 0)
+            << i << ", " << j << ", " << is_staggered;
       }
     }
   }

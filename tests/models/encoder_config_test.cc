@@ -312,13 +312,78 @@ TEST(EncoderConfig, KeysOfDistances) {
   refused(R"("position_buckets": 2000)", "max_relative_positions: expected more than half");
 }
 
+TEST(EncoderConfig, ModelsWhoseNormsComeFirst) {
+  const EncoderConfig blocks = parsed(R"({"model_type": "bigbird_pegasus"})");
+  EXPECT_EQ(blocks.vocab_size, 96103);
+  EXPECT_EQ(blocks.layers, 16);
+  EXPECT_EQ(blocks.decoder->layers, 16);
+  EXPECT_EQ(blocks.max_tokens(), 4096);
+  EXPECT_EQ(blocks.decoder->max_tokens(), 4096);
+  EXPECT_EQ(blocks.embedding_scale, 32);
+  EXPECT_EQ(blocks.activation, Activation::gelu_tanh);
+  EXPECT_EQ(blocks.decoder->start_token_id, 2);
+  EXPECT_FALSE(blocks.recipe.attention_bias || blocks.decoder->attention_bias);
+  ASSERT_TRUE(blocks.recipe.blocks);
+  EXPECT_EQ(blocks.recipe.blocks->size, 64);
+  EXPECT_FALSE(parsed(R"({"model_type": "bigbird_pegasus", "attention_type": "original_full"})")
+                   .recipe.blocks);
+  const EncoderConfig pegasus = parsed(
+      R"({"model_type": "pegasus", "normalize_before": true, "add_final_layer_norm": true,
+          "static_position_embeddings": true, "extra_pos_embeddings": 1})");
+  EXPECT_EQ(pegasus.vocab_size, 50265);
+  EXPECT_EQ(pegasus.decoder->start_token_id, 0);
+  EXPECT_EQ(pegasus.embedding_scale, 1);
+  EXPECT_EQ(pegasus.recipe.position_rows, PositionRows::sinusoids);
+  EXPECT_EQ(pegasus.unused_keys, "");
+  const EncoderConfig longer = parsed(R"({"model_type": "pegasus_x", "encoder_layers": 3})");
+  ASSERT_TRUE(longer.recipe.global_local);
+  EXPECT_EQ(longer.recipe.global_local->block, 512);
+  EXPECT_EQ(longer.recipe.global_local->globals, 32);
+  EXPECT_TRUE(longer.recipe.global_local->is_staggered(1));
+  EXPECT_FALSE(longer.recipe.global_local->is_staggered(2));
+  EXPECT_EQ(longer.max_tokens(), 16384);
+  EXPECT_EQ(longer.embedding_scale, 32);
+  const EncoderConfig languages = parsed(R"({"model_type": "mbart", "normalize_before": true})");
+  EXPECT_EQ(languages.max_tokens(), 1024);
+  EXPECT_TRUE(languages.recipe.norms_embeddings && languages.decoder->norms_embeddings);
+  EXPECT_EQ(languages.pad_token_id, 1);
+  for (const EncoderConfig* config : {&blocks, &pegasus, &longer, &languages}) {
+    EXPECT_TRUE(config->recipe.norm_first && config->recipe.has_final_norm);
+    EXPECT_TRUE(config->decoder->norm_first);
+    EXPECT_EQ(config->layer_norm_eps, 1e-5);
+  }
+}
+
+TEST(EncoderConfig, BlocksAndSinesThatDoNotFitAreRefused) {
+  const auto error = [](const std::string& rest) {
+    return error_of([&] { parsed(R"({"model_type": )" + rest + "}"); });
+  };
+  expect_error(error(R"("pegasus_x", "block_size": 7)"), {"block_size", "even", "found 7"});
+  expect_error(error(R"("pegasus_x", "num_global_tokens": 0)"), {"num_global_tokens", "found 0"});
+  expect_error(error(R"("pegasus_x", "d_model": 2, "encoder_attention_heads": 1)"),
+               {"d_model", "at least 4", "found 2"});
+  expect_error(error(R"("pegasus", "d_model": 15, "encoder_attention_heads": 1)"),
+               {"d_model", "even", "found 15"});
+  expect_error(error(R"("bigbird_pegasus", "attention_type": "full")"), {"attention_type"});
+  expect_error(error(R"("bart", "normalize_before": true)"), {"normalize_before", "bart"});
+}
+
+TEST(EncoderConfig, TextsOfAnMBartBeginWithTheirLanguage) {
+  const DecoderConfig decoder = *parsed(R"({"model_type": "mbart"})").decoder;
+  EXPECT_EQ(decoder.first_token(std::vector<std::int32_t>{7, 8, 2, 30, 1, 1}, 1), 30);
+  // `transformers` counts tokens, wherever padding is.
+  EXPECT_EQ(decoder.first_token(std::vector<std::int32_t>{7, 1, 2, 30}, 1), 2);
+  const DecoderConfig bart = *parsed(R"({"model_type": "bart"})").decoder;
+  EXPECT_EQ(bart.first_token(std::vector<std::int32_t>{7, 8, 2, 30}, 1), 2);
+}
+
 TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"nystromformer", "longformer-base-4096"},
       {"transfo-xl", "--to longformer-lm"},
       {"deberta", "RoBERTa or ELECTRA"},
       {"albert", "DistilBERT"},
-      {"t5", "those of LED and BART are"},
+      {"t5", "those of LED, BART, Pegasus and mBART are"},
       {"gpt2", "take an encoder"},
       {"xlnet", "longformer-base-4096"},
       {"funnel", "longformer-base-4096"},

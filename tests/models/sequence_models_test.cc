@@ -185,7 +185,9 @@ TEST_P(SequenceModel, TextsBeyondThePositionsAreRefused) {
                {"text 0", "positions"});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SequenceModel, testing::Values("tiny_led", "tiny_bart"),
+INSTANTIATE_TEST_SUITE_P(All, SequenceModel,
+                         testing::Values("tiny_led", "tiny_bart", "tiny_bigbird_pegasus",
+                                         "tiny_pegasus", "tiny_pegasus_x", "tiny_mbart"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

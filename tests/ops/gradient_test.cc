@@ -38,6 +38,7 @@
 #include "ops/positions.h"
 #include "ops/recompute.h"
 #include "ops/residual.h"
+#include "reformer_gradient_rows.h"
 #include "slot_gradient_rows.h"
 #include "span_gradient_rows.h"
 #include "vector_gradient_rows.h"
@@ -557,7 +558,7 @@ std::vector<Row> rows() {
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};
-  for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows()}) {
+  for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -40,13 +40,27 @@ ACTIVATIONS = ("gelu", "relu", "gelu_new", "silu", "tanh")
 WINDOWS = ((4,), (6,), (10,), (16,), (34,), (64,), (8, 16), (32, 4), (6, 18))
 
 
+def draw(model, deviation):
+    """Weights from N(0, deviation²), gains of norms around 1."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(0.0, deviation)
+            if "norm" in name and name.endswith("weight"):
+                parameter.add_(1.0)
+
+
 class Case:
     """A random model with documents; what it is, is told with a failure."""
+
+    # Tokens of generation but for the first; those of other families are others.
+    tokens = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+    starts = (2, 0)
 
     def __init__(self, index, seed):
         self.index = index
         self.rng = rng = random.Random(seed * 100_003 + index)
-        self.is_led = index % 4 != 3
+        self.kind = self.kind_of(index)
+        self.is_led = self.kind == "LED"
         heads = rng.choice([(1, 2), (2, 1), (2, 2), (3, 1), (4, 2), (1, 3)])
         self.width = heads[0] * heads[1] * rng.choice([4, 8, 6])
         self.layers = (rng.randint(1, 3), rng.randint(1, 3))
@@ -70,23 +84,54 @@ class Case:
             "activation_function": rng.choice(ACTIVATIONS),
             "tie_word_embeddings": rng.random() < 0.7,
         }
+        self.config = self.config_of(sizes)
+        self.pad = self.tokens["pad_token_id"]
+        self.fills = {self.pad} if self.pad else {self.pad, self.tokens["eos_token_id"]}
+        self.documents = [self.document(longest) for _ in range(rng.randint(1, 4))]
+        self.texts = [self.ids(rng.randint(1, min(12, self.text_rows))) for _ in self.documents]
+
+    @staticmethod
+    def kind_of(index):
+        """How the names of its classes begin."""
+        return "Bart" if index % 4 == 3 else "LED"
+
+    def config_of(self, sizes):
         if self.is_led:
-            self.config = transformers.LEDConfig(
+            return transformers.LEDConfig(
                 attention_window=self.windows,
                 max_encoder_position_embeddings=self.rows,
                 max_decoder_position_embeddings=self.text_rows,
                 **sizes,
             )
-        else:
-            self.text_rows = self.rows
-            self.config = transformers.BartConfig(
-                max_position_embeddings=self.rows,
-                scale_embedding=rng.random() < 0.5,
-                forced_eos_token_id=None,
-                **sizes,
-            )
-        self.documents = [self.document(longest) for _ in range(rng.randint(1, 4))]
-        self.texts = [self.ids(rng.randint(1, min(12, self.text_rows))) for _ in self.documents]
+        self.text_rows = self.rows
+        return transformers.BartConfig(
+            max_position_embeddings=self.rows,
+            scale_embedding=self.rng.random() < 0.5,
+            forced_eos_token_id=None,
+            **sizes,
+        )
+
+    def run(self, model, **tensors):
+        """A forward pass of `transformers`."""
+        self.before(model)
+        return model(**tensors)
+
+    def before(self, model):
+        """Makes the model of `transformers` ready for a document."""
+
+    def padded_differ(self):
+        """Whether `transformers` makes something else of a padded document."""
+        return False
+
+    def has_questions(self):
+        return True
+
+    def compare_more(self, table, model, theirs):
+        """Further comparisons of a family."""
+
+    @staticmethod
+    def compare_once(table):
+        """Comparisons without a case."""
 
     def ids(self, count):
         return [self.rng.randrange(self.vocabulary) for _ in range(count)]
@@ -108,24 +153,19 @@ class Case:
         return ids, mask, globals_
 
     def describe(self):
-        kind = f"LED {self.windows}" if self.is_led else "BART"
+        kind = f"LED {self.windows}" if self.is_led else self.kind
         lengths = [len(ids) for ids, _, _ in self.documents]
         return f"{kind}, width {self.width}, layers {self.layers}, documents {lengths}"
 
     def save(self, folder):
         torch.manual_seed(self.index)
-        kind = "LED" if self.is_led else "Bart"
-        model = getattr(transformers, f"{kind}ForConditionalGeneration")(self.config).eval()
+        model = getattr(transformers, f"{self.kind}ForConditionalGeneration")(self.config).eval()
         deviation = self.rng.choice([0.15, 0.3])
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                parameter.normal_(0.0, deviation)
-                if "norm" in name and name.endswith("weight"):
-                    parameter.add_(1.0)
+        draw(model, deviation)
+        if hasattr(model, "final_logits_bias"):
             model.final_logits_bias.normal_(0.0, 0.3)
         model.generation_config = transformers.GenerationConfig(
-            bos_token_id=0, pad_token_id=1, eos_token_id=2,
-            decoder_start_token_id=self.rng.choice([2, 0]), **self.folder_options())  # fmt: skip
+            decoder_start_token_id=self.rng.choice(self.starts), **self.tokens, **self.folder_options())
         model.save_pretrained(folder)
 
     def folder_options(self):
@@ -162,7 +202,7 @@ def tensors(case, document):
 def their_logits(model, case):
     with torch.inference_mode(), softmax_in_input_precision():
         return [
-            model(**tensors(case, d), decoder_input_ids=torch.tensor([text])).logits[0].numpy()
+            case.run(model, **tensors(case, d), decoder_input_ids=torch.tensor([text])).logits[0].numpy()
             for d, text in zip(case.documents, case.texts)
         ]
 
@@ -176,7 +216,7 @@ def masks_of(case):
 
 def compare_logits(table, case, model, theirs, double):
     ours = model.text_logits([ids for ids, _, _ in case.documents], case.texts, **masks_of(case))
-    kind = "LED" if case.is_led else "BART"
+    kind = case.kind
     rounding = max(float(numpy.abs(a - b).max()) for a, b in zip(theirs, double, strict=True))
     table.compare(f"{kind} logits, transformers in fp32", case, ours, theirs,
                   LOGITS_TOLERANCE + rounding)  # fmt: skip
@@ -184,8 +224,12 @@ def compare_logits(table, case, model, theirs, double):
                   max(LOGITS_TOLERANCE, 1.25 * rounding))  # fmt: skip
     # A batch of transformers: padding changes nothing.
     ids, mask, globals_ = (
-        fill(rows, with_).numpy() for rows, with_ in zip(zip(*case.documents), (1, 0, 0), strict=True)
+        fill(rows, with_).numpy()
+        for rows, with_ in zip(zip(*case.documents), (case.pad, 0, 0), strict=True)
     )
+    # Masked tokens at the end of a padded document are padding.
+    if case.padded_differ() and not all(mask[-1] for _, mask, _ in case.documents):
+        return
     masks = {"attention_mask": mask} | ({"global_attention_mask": globals_} if case.is_led else {})
     padded = model.text_logits(ids, case.texts, **masks)
     table.compare(f"{kind} logits, padded batch to list", case, padded, ours, 1e-5)
@@ -194,6 +238,7 @@ def compare_logits(table, case, model, theirs, double):
 def written(model, case, document, chosen):
     """ids of each text up to its end, and scores; None for what `transformers` leaves open."""
     try:
+        case.before(model)
         out = model.generate(**tensors(case, document), output_scores=True,
                              return_dict_in_generate=True, **chosen)  # fmt: skip
     except (ValueError, RuntimeError, IndexError):
@@ -206,10 +251,10 @@ def written(model, case, document, chosen):
     return [list(map(int, row)) for row in out.sequences], None if scores is None else scores.tolist()
 
 
-def same_ids(ours, theirs, pad):
-    """Texts of `transformers` are filled to the longest."""
+def same_ids(ours, theirs, fills):
+    """Texts of `transformers` are filled to the longest; with the end where padding is token 0."""
     return len(ours) == len(theirs) and all(
-        row[: len(mine)] == mine and set(row[len(mine) :]) <= {pad}
+        row[: len(mine)] == mine and set(row[len(mine) :]) <= fills
         for mine, row in zip(ours, theirs)
     )
 
@@ -226,7 +271,8 @@ def compare_texts(case, model, theirs, double, counts, failures):
         for i, (ids, scores) in enumerate(expected):
             rows = slice(i * each, (i + 1) * each)
             counts["texts"] += len(ids)
-            if same_ids(found.ids[rows], ids, 1):
+            ends = chosen.get("eos_token_id", case.fills)
+            if same_ids(found.ids[rows], ids, case.fills | set(ends if case.pad == 0 else ())):
                 if scores is not None:
                     gap = numpy.abs(found.sequences_scores[rows] - numpy.array(scores)).max()
                     counts["scores"] += len(scores)
@@ -254,29 +300,37 @@ def compare_gradients(table, case, model, double):
     """The loss of a batch, and the gradient of every parameter, with PyTorch autograd in double."""
     labels = [[-100 if case.rng.random() < 0.15 else t for t in text] for text in case.texts]
     labels[0][0] = case.texts[0][0]
+    loss = their_loss(case, double, labels)
+    loss.backward()
+    ids = [document[0] for document in case.documents]
+    ours, found = longformer_cpp.loss_and_gradients(model, ids, labels, **masks_of(case))
+    table.record(f"{case.kind} loss", case, abs(ours - float(loss)), LOGITS_TOLERANCE)
+    record_gradients(table, f"{case.kind} gradients, relative", case, double, found)
+
+
+def their_loss(case, double, labels):
+    """The loss of a padded batch, or of one document after another where padding changes something."""
+    if case.padded_differ():
+        counts = [sum(label != -100 for label in one) for one in labels]
+        with softmax_in_input_precision():
+            return sum(
+                case.run(double, **tensors(case, document), labels=torch.tensor([one])).loss * count
+                for document, one, count in zip(case.documents, labels, counts, strict=True) if count
+            ) / sum(counts)  # fmt: skip
     ids, masks, globals_ = zip(*case.documents, strict=True)
-    batch = {"input_ids": fill(ids, 1), "attention_mask": fill(masks, 0), "labels": fill(labels, -100)}
+    batch = {"input_ids": fill(ids, case.pad), "attention_mask": fill(masks, 0), "labels": fill(labels, -100)}
     if case.is_led:
         batch["global_attention_mask"] = fill(globals_, 0)
     with softmax_in_input_precision():
-        loss = double(**batch).loss
-    loss.backward()
-    ours, found = longformer_cpp.loss_and_gradients(model, list(ids), labels, **masks_of(case))
-    kind = "LED" if case.is_led else "BART"
-    table.record(f"{kind} loss", case, abs(ours - float(loss)), LOGITS_TOLERANCE)
-    record_gradients(table, f"{kind} gradients, relative", case, double, found)
+        return case.run(double, **batch).loss
 
 
 def compare_questions(table, case, folder):
     """Start and end logits of a head for questions, its loss and gradients."""
-    kind = "LED" if case.is_led else "Bart"
+    kind = case.kind
     torch.manual_seed(case.index)
     theirs = getattr(transformers, f"{kind}ForQuestionAnswering")(case.config).eval()
-    with torch.no_grad():
-        for name, parameter in theirs.named_parameters():
-            parameter.normal_(0.0, 0.2)
-            if "norm" in name and name.endswith("weight"):
-                parameter.add_(1.0)
+    draw(theirs, 0.2)
     theirs.save_pretrained(folder)
     rounded, theirs = theirs, copy.deepcopy(theirs).double()
     # One token alone is the answer, whatever the weights.
@@ -288,9 +342,9 @@ def compare_questions(table, case, folder):
     spans = {"start_positions": [case.rng.randrange(len(ids))], "end_positions": [len(ids) - 1]}
     tensors_ = {k: torch.tensor(v) for k, v in ({"input_ids": [ids]} | masks | spans).items()}
     with softmax_in_input_precision():
-        out = theirs(**tensors_)
+        out = case.run(theirs, **tensors_)
     out.loss.backward()
-    rounded(**tensors_).loss.backward()
+    case.run(rounded, **tensors_).loss.backward()
     model = longformer_cpp.load(folder)
     found = model([ids], **masks)
     for name in ("start_logits", "end_logits"):
@@ -319,14 +373,13 @@ def record_gradients(table, name, case, theirs, found, rounded=None):
 
 
 def load(case, folder, dtype):
-    kind = "LED" if case.is_led else "Bart"
-    return getattr(transformers, f"{kind}ForConditionalGeneration").from_pretrained(
+    return getattr(transformers, f"{case.kind}ForConditionalGeneration").from_pretrained(
         folder, dtype=dtype
     ).eval()  # fmt: skip
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(case_class=Case, title=__doc__.splitlines()[0], name="generation_parity"):
+    parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--only", type=lambda text: set(map(int, text.split(","))))
@@ -339,23 +392,27 @@ def main():
     for index in range(options.count):
         if options.only is not None and index not in options.only:
             continue
-        case = Case(index, options.seed)
+        case = case_class(index, options.seed)
         with tempfile.TemporaryDirectory() as folder:
             case.save(folder)
             fp32, double = (load(case, folder, dtype) for dtype in (torch.float32, torch.float64))
             model = longformer_cpp.load(folder)
             # Reads the weights for the backward pass once more.
             compare_gradients(table, case, model, double)
-        with tempfile.TemporaryDirectory() as folder:
-            compare_questions(table, case, folder)
+        if case.has_questions():
+            with tempfile.TemporaryDirectory() as folder:
+                compare_questions(table, case, folder)
         compare_logits(table, case, model, their_logits(fp32, case), their_logits(double, case))
+        case.compare_more(table, model, fp32)
         compare_texts(case, model, fp32, double, counts, failures)
+    if options.only is None:
+        case_class.compare_once(table)
     table.print()
     print("\n" + ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
     failures = table.failures + failures
     for line in failures:
         print("FAIL", line)
-    print(f"generation_parity: {counts['texts']} texts, {len(failures)} failures, "
+    print(f"{name}: {counts['texts']} texts, {len(failures)} failures, "
           f"{time.monotonic() - begin:.0f} s")  # fmt: skip
     return 1 if failures or not counts["texts"] else 0
 

@@ -133,7 +133,9 @@ TEST_P(TextGeneratorTest, ATextLooksAtWhatTransformersSays) {
   expect_error(error_of([&] { generator.source_attention(texts_[0], "", {}); }), {"text", "none"});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TextGeneratorTest, testing::Values("tiny_led", "tiny_bart"),
+INSTANTIATE_TEST_SUITE_P(All, TextGeneratorTest,
+                         testing::Values("tiny_led", "tiny_bart", "tiny_bigbird_pegasus",
+                                         "tiny_pegasus", "tiny_pegasus_x", "tiny_mbart"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

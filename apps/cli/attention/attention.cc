@@ -327,7 +327,7 @@ void add_attention(CLI::App& program, Action& action) {
   refuse_picture(verb, "--cells", kPictures);
   const CLI::Option* summary =
       verb.add_option("--summary", flags->summary,
-                      "LED and BART: show what the sentences of this text look at in the document")
+                      "models with a decoder: show what the sentences of this text look at in the document")
           ->type_name("TEXT");
   verb.add_flag("--summarize", flags->summarize, "the same for the text that the model writes");
   add_fields(verb, {global_attention_field(flags->global_attention)});

@@ -8,6 +8,8 @@
 
 #include "kernels/attention/spec.h"
 #include "models/attention/bigbird.h"
+#include "models/attention/blockwise.h"
+#include "models/attention/global_local.h"
 #include "models/registry.h"
 
 namespace longformer {
@@ -64,6 +66,21 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
   if (config.recipe.blocks) {
     return models::block_specs(pattern, *config.recipe.blocks, rows, false);
   }
+  if (const auto& blocks = config.recipe.shifted_blocks) {
+    std::vector<AttentionSpec> specs;
+    for (Index shift = 0; shift < blocks->blocks; ++shift) {
+      kernels::AttentionPattern of_shift = pattern;
+      of_shift.heads.resize(
+          static_cast<std::size_t>(blocks->heads_of_shift[static_cast<std::size_t>(shift)]));
+      specs.push_back(
+          {of_shift, kernels::shared(models::shifted_block_rows(*blocks, shift, *rows))});
+    }
+    return specs;
+  }
+  if (config.recipe.global_local) {
+    const models::GlobalLocalRecipe& recipe = *config.recipe.global_local;
+    return models::global_local_specs(pattern, recipe, *rows, recipe.is_staggered(layer));
+  }
   return {{pattern, rows}};
 }
 
@@ -71,7 +88,8 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
   const auto width = static_cast<double>(config.hidden_size);
-  const double linears = 2.0 * static_cast<double>(n) * width *
+  const Index global_rows = config.recipe.global_local ? config.recipe.global_local->globals : 0;
+  const double linears = 2.0 * static_cast<double>(n + global_rows) * width *
                          (2 * static_cast<double>(config.query_width() + config.key_width()) +
                           matrices_of(config) * static_cast<double>(config.intermediate_size));
   kernels::AttentionRows rows = one_document(n);
@@ -230,14 +248,42 @@ double language_model_training_flops(const models::LanguageModelConfig& config, 
                              : 3 * language_model_flops(config, n);
 }
 
+namespace {
+
+/// Projections, hashes, the chunks that queries see, and the feed-forward block.
+double reformer_layer_flops(const models::LanguageModelConfig& config, Index layer, Index n) {
+  const models::ReformerConfig& reformer = config.reformer;
+  const bool hashes = reformer.layers[static_cast<std::size_t>(layer)] == models::ChunkLayer::lsh;
+  const models::ReformerConfig::Chunks& chunks = reformer.chunks(layer);
+  const auto width = static_cast<double>(config.hidden_size);
+  const auto inner = static_cast<double>(config.heads * config.head_size);
+  const Index padded = reformer.padded(n);
+  double columns = (hashes ? 3 : 4) * width, seen = static_cast<double>(n);
+  if (padded > chunks.length) {
+    const Index rounds = hashes ? reformer.hashes : 1;
+    seen = static_cast<double>(rounds * chunks.length * (1 + chunks.before));
+    for (const Index factor : reformer.buckets_for(padded)) {
+      if (hashes) columns += static_cast<double>(rounds * factor) / 2;
+    }
+  }
+  return 2 * static_cast<double>(n) *
+         (inner * (columns + 2 * seen) + 2 * width * static_cast<double>(config.intermediate_size));
+}
+
+}  // namespace
+
 double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n) {
   const auto width = static_cast<double>(config.hidden_size);
   const auto inner = static_cast<double>(config.heads * config.head_size);
   const auto characters = static_cast<double>(n);
   const auto rows = kernels::shared(one_document(n));
   if (config.has_memory()) return memory_flops(config, n, kForward);
-  double flops = 2 * characters * width * static_cast<double>(config.vocab_size);
+  double flops = 2 * characters * static_cast<double>(config.last_size() * config.vocab_size);
   for (Index layer = 0; layer < config.layers; ++layer) {
+    if (config.has_chunks()) {
+      flops += reformer_layer_flops(config, layer, n);
+      continue;
+    }
     const Index window = config.windows[static_cast<std::size_t>(layer)];
     const AttentionSpec spec = {
         {.head_size = config.head_size, .heads = config.pattern(layer), .causal = true}, rows};
@@ -275,6 +321,11 @@ std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::in
   const std::int64_t layer = 4 * row + sums + 4 * heads + shape.tokens * config.heads * 4 + wide;
   std::int64_t kept = config.layers * layer + 2 * row;
   if (shape.recomputes) kept = config.layers * row + layer;
+  // Reversible layers keep both streams at their end, and who saw whom: a number for each round.
+  if (config.has_chunks() && shape.dtype == DType::f32) {
+    kept =
+        layer + 8 * row + config.layers * shape.tokens * config.heads * config.reformer.hashes * 4;
+  }
   if (config.has_memory()) {
     const models::MemoryLengths& lengths = config.lengths;
     const Index streams = shape.tokens / std::max<Index>(length * config.unroll_segments, 1);

@@ -141,6 +141,11 @@ std::unique_ptr<Attention> disentangled_attention(const EncoderConfig& config, I
 std::unique_ptr<Attention> bigbird_attention(const EncoderConfig& config, Index layer,
                                              const LayerSource& source);
 
+/// Each head attends to one of few blocks of a text (BlockBERT,
+/// docs/spec/other-attentions.md#h5).
+std::unique_ptr<Attention> blockwise_attention(const EncoderConfig& config, Index layer,
+                                               const LayerSource& source);
+
 /// Every token attends to a few rows that stand for all (Linformer,
 /// docs/spec/low-rank-and-kernels.md#e).
 std::unique_ptr<Attention> linformer_attention(const EncoderConfig& config, Index layer,

@@ -20,6 +20,7 @@
 #include "models/convert/lengthened.h"
 #include "models/convert/original_config.h"
 #include "models/convert/reattended.h"
+#include "models/convert/reformer.h"
 #include "models/convert/tensors.h"
 #include "models/convert/transformer_xl.h"
 #include "models/language_model_config.h"
@@ -208,9 +209,10 @@ void check_options(const ConvertOptions& options) {
           OptionName("dilated_heads", "dilated heads"),
           "expected a dilation beside it, found none");
   const bool is_known = options.target == "longformer" || options.target == "linformer" ||
-                        options.target == "performer" || options.target == "big_bird" ||
-                        makes_language_model(options);
-  require(is_known, "target: expected longformer, linformer, performer, big_bird or {}, found {}",
+                        options.target == "performer" || options.target == "blockwise" ||
+                        options.target == "big_bird" || makes_language_model(options);
+  require(is_known,
+          "target: expected longformer, linformer, performer, blockwise, big_bird or {}, found {}",
           kLanguageModelType, quote(options.target));
   require(options.format == "safetensors" || options.format == "bin", OptionName("format"),
           "expected safetensors or bin, found {}", quote(options.format));
@@ -278,7 +280,8 @@ Conversion read_source(const std::string& source, const std::string& target,
   conversion.config = parse_config(formats::ConfigReader(conversion.source_json, path));
   const Index usual = conversion.writes_texts() ? 16384 : 4096;
   const bool keeps_length = conversion.config.has_global_projections() ||
-                            options.target == "linformer" || options.target == "performer";
+                            options.target == "linformer" || options.target == "performer" ||
+                            options.target == "blockwise";
   const Index positions = keeps_length ? conversion.config.max_tokens() : usual;
   const std::size_t windows = options.windows.size();
   require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
@@ -312,7 +315,11 @@ ConvertedFrom convert_language_model(const std::string& source, const std::strin
   conversion.options = options;
   check_target(conversion);
   const StagingFolder staging(conversion.target);
-  const ConvertedFrom from = convert_transformer_xl(source, staging.path(), options);
+  const std::string path = source + "/config.json";
+  const Json json = formats::read_json(path);
+  const bool is_reformer = formats::ConfigReader(json, path).string("model_type", "") == "reformer";
+  const ConvertedFrom from = is_reformer ? convert_reformer(source, staging.path(), options)
+                                         : convert_transformer_xl(source, staging.path(), options);
   staging.commit();
   return from;
 }
@@ -464,6 +471,11 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
       "{}: expected a model whose scores have no terms of distances, as Longformer's have none, "
       "found {}",
       source_folder, conversion.config.model_type());
+  require(
+      !conversion.config.recipe.norm_first,
+      "{}: model_type: expected a model that normalises behind its layers, as Longformer and LED "
+      "do, found {}",
+      source_folder, conversion.config.model_type());
   check_blocks(conversion);
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
@@ -492,7 +504,7 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   write_json(staging.path() / "config.json", target_config(conversion, weights.architecture));
   if (conversion.writes_texts()) {
     write_json(staging.path() / "generation_config.json",
-               generation_config(source_folder, conversion.source_json));
+               generation_config(source_folder, conversion.source_json, conversion.config));
   }
   copy_tokenizer(files);
   copy_sentence_transformers(files);

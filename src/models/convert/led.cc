@@ -218,7 +218,7 @@ Json led_config(const Json& source, const EncoderConfig& config, const std::vect
   return json;
 }
 
-Json generation_config(const std::string& folder, const Json& config) {
+Json generation_config(const std::string& folder, const Json& config, const EncoderConfig& model) {
   const std::filesystem::path file = std::filesystem::path(folder) / "generation_config.json";
   if (std::filesystem::exists(file)) {
     Json own = formats::read_json(file.string());
@@ -230,14 +230,17 @@ Json generation_config(const std::string& folder, const Json& config) {
     const auto found = config.find(key);
     if (found != config.end() && !found->is_null()) made[key] = Json(*found);
   }
-  const auto token = [&](const char* key, Index otherwise) {
+  const auto token = [&](const char* key, std::optional<Index> otherwise) {
     const auto found = config.find(key);
-    made[key] = found != config.end() && !found->is_null() ? Json(*found) : Json(otherwise);
+    const bool is_given = found != config.end() && !found->is_null();
+    if (is_given) made[key] = Json(*found);
+    if (!is_given && otherwise) made[key] = *otherwise;
   };
-  token("bos_token_id", 0);
-  token("pad_token_id", 1);
-  token("eos_token_id", 2);
-  token("decoder_start_token_id", 2);
+  const DecoderTraits& traits = *model.family->decoder;
+  token("bos_token_id", traits.begin_token);
+  token("pad_token_id", model.traits().defaults.pad_token_id);
+  token("eos_token_id", traits.end_token);
+  token("decoder_start_token_id", traits.start_token);
   if (made.value("force_bos_token_to_be_generated", Json(false)) == true) {
     made["forced_bos_token_id"] = made["bos_token_id"];
   }

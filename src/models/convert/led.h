@@ -26,8 +26,9 @@ nlohmann::ordered_json led_config(const nlohmann::ordered_json& source, const En
                                   const std::vector<Index>& windows, Index max_positions);
 
 /// generation_config.json of the source, or what its config.json says of generation: the file that
-/// `transformers` then reads instead.
+/// `transformers` then reads instead. Tokens that it does not name are those of the family.
 nlohmann::ordered_json generation_config(const std::string& folder,
-                                         const nlohmann::ordered_json& config);
+                                         const nlohmann::ordered_json& config,
+                                         const EncoderConfig& model);
 
 }  // namespace longformer::models

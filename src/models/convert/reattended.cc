@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "kernels/rows.h"
 #include "models/attention/attention.h"
+#include "models/block_families.h"
 #include "models/encoder.h"
 #include "models/registry.h"
 
@@ -20,7 +21,7 @@ std::string base_of(const std::string& folder, const EncoderConfig& config) {
   const EncoderTraits& traits = config.traits();
   const bool has_tensors_of_bert = config.family->names.renames.empty() && !config.decoder &&
                                    !traits.projects_embeddings && !config.linformer &&
-                                   !config.features;
+                                   !config.features && !config.recipe.shifted_blocks;
   require(has_tensors_of_bert,
           "{}: model_type: expected bert, roberta, xlm-roberta, camembert or longformer, found {}",
           folder, config.model_type());
@@ -54,6 +55,9 @@ void add_settings(const ConvertOptions& options, Json& json) {
     if (options.features) json["features"] = *options.features;
     add("feature_kernel", options.feature_kernel);
     if (options.feature_epsilon) json["feature_epsilon"] = *options.feature_epsilon;
+  } else if (options.target == "blockwise") {
+    if (options.blocks) json["blocks"] = *options.blocks;
+    if (!options.block_heads.empty()) json["block_heads"] = options.block_heads;
   }
 }
 
@@ -126,6 +130,7 @@ Json reattended_config(const std::string& folder, const Json& source, const Enco
   const EncoderConfig target = parsed(json, options.target);
   if (target.linformer) write_linformer(*target.linformer, json);
   if (target.features) write_features(*target.features, json);
+  if (target.recipe.shifted_blocks) write_shifted_blocks(*target.recipe.shifted_blocks, json);
   return json;
 }
 

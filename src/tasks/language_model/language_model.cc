@@ -138,7 +138,7 @@ LanguageModelScore LanguageModel::evaluate(const LanguageModelEvaluation& option
         {.attention_shares = options.attention_shares, .losses = options.losses});
   } else {
     LanguageModelEvaluation windows = options;
-    if (model.config().positions == models::Positions::learned) {
+    if (model.config().max_positions > 0) {
       windows.window = std::min(windows.window, model.config().max_positions);
       windows.step = std::min(windows.step, windows.window);
     }

@@ -222,8 +222,11 @@ void LanguageModelObjective::set_phases() {
   const TrainingOptions& training = options_.training;
   const Index accumulated = training.gradient_accumulation_steps;
   if (options_.phases_file.empty()) {
-    const Index length = options_.length.value_or(
-        config_.has_memory() ? config_.lengths.segment : LanguageModelTraining::kUsualLength);
+    Index usual = LanguageModelTraining::kUsualLength;
+    if (config_.has_memory()) usual = config_.lengths.segment;
+    // Every position is trained in every step.
+    if (config_.positions == models::Positions::axial) usual = config_.max_positions;
+    const Index length = options_.length.value_or(usual);
     require(length >= 1, OptionName("length"), "expected 1 or more, found {}", length);
     models::MemoryLengths lengths = config_.lengths;
     lengths.segment = length;
@@ -238,7 +241,13 @@ void LanguageModelObjective::set_phases() {
     require(accumulated == 1, OptionName("training.gradient_accumulation_steps"),
             "expected 1, as the batch of a phase says it, found {}", accumulated);
   }
+  const bool is_axial = config_.positions == models::Positions::axial;
+  const auto& [rows_of_positions, columns] = config_.reformer.axial_shape;
   for (const LanguageModelPhase& phase : phases_) {
+    require(!is_axial || phase.length == rows_of_positions * columns, OptionName("length"),
+            "expected {}, as axial_pos_shape is {} × {} and every position is to be trained, found "
+            "{}",
+            rows_of_positions * columns, rows_of_positions, columns, phase.length);
     require(segments(phase) >= 1, "{}: expected a text {}longer than {} of {} characters, found {}",
             text_.name(), held_out_ ? "" : "whose first 90 % are ",
             config_.has_memory() ? "the segments of a batch" : "a segment", pass_length(phase),

@@ -259,6 +259,9 @@ class QuestionAnswering final : public Task {
     auto head = std::make_unique<AnswerHead>(
         *parts(config), config, models::layer_source(config, weights, dtype), names().head);
     if (!config.decoder) return head;
+    require(config.family->decoder->answers_questions,
+            "{} head: expected a model for which transformers has one, found {}", names().head,
+            config.model_type());
     return std::make_unique<DecodedHead>(config, weights, dtype, std::move(head));
   }
 
@@ -271,7 +274,7 @@ class QuestionAnswering final : public Task {
   std::vector<Index> globals_of_ids(const models::EncoderConfig& config,
                                     std::span<const std::int32_t> ids,
                                     const std::string& name) const override {
-    // `transformers` gives LED none.
+    // `transformers` gives those with a decoder none.
     if (config.decoder) return {};
     return positions_between(0, first_separator(config, ids, name));
   }

@@ -663,7 +663,8 @@ SourceAttention TextGenerator::source_attention(const std::string& document,
   // A token is written where the one before it was read.
   models::Batch batch;
   batch.ids.assign(ids.begin(), ids.end() - 1);
-  batch.ids.insert(batch.ids.begin(), static_cast<std::int32_t>(config.decoder->start_token_id));
+  const auto padding = static_cast<std::int32_t>(config.pad_token_id);
+  batch.ids.insert(batch.ids.begin(), config.decoder->first_token(ids, padding));
   batch.starts = {0, std::ssize(batch.ids)};
   models::AttentionObserver observer;
   observer.layers = chosen_indices(options.layers, config.decoder->layers, "layer");

@@ -166,11 +166,10 @@ models::Batch DecoderHead::shifted(const Targets& targets) const {
   texts.starts = {0};
   for (const DocumentTarget& target : targets.documents) {
     require(!target.labels.empty(), "labels: expected a text for each document, found none");
-    texts.ids.push_back(start_);
-    for (std::size_t i = 0; i + 1 < target.labels.size(); ++i) {
-      const std::int32_t label = target.labels[i];
-      texts.ids.push_back(label == kIgnoredLabel ? padding_ : label);
-    }
+    std::vector<std::int32_t> text = target.labels;
+    std::replace(text.begin(), text.end(), kIgnoredLabel, padding_);
+    texts.ids.push_back(config_.first_token(text, padding_));
+    texts.ids.insert(texts.ids.end(), text.begin(), text.end() - 1);
     texts.starts.push_back(std::ssize(texts.ids));
   }
   return texts;
@@ -183,8 +182,9 @@ Tensor DecodedHead::decoded(const ops::Context& context, const EncoderStates& st
   for (Index i = 0; i < texts.documents(); ++i) {
     const auto begin = texts.ids.begin() + texts.starts[at(i)];
     const auto end = texts.ids.begin() + texts.starts[at(i + 1)];
+    const std::int32_t first = config_.first_token({begin, end}, padding_);
     std::move_backward(begin, end - 1, end);
-    *begin = start_;
+    *begin = first;
   }
   return decoder_.forward(context, texts, {states.hidden, states.batch.starts, states.batch.mask});
 }

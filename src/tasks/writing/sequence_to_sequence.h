@@ -21,7 +21,7 @@ class DecoderHead final : public Head {
  public:
   /// Throws Error when a tensor is missing or of another shape than the configuration says.
   DecoderHead(const models::EncoderConfig& config, const models::Weights& weights, DType dtype)
-      : start_(static_cast<std::int32_t>(config.decoder->start_token_id)),
+      : config_(*config.decoder),
         padding_(static_cast<std::int32_t>(config.pad_token_id)),
         decoder_(config, weights, dtype) {}
 
@@ -39,23 +39,26 @@ class DecoderHead final : public Head {
   double weight(const Targets& targets) const override;
 
  private:
-  /// Input of the decoder for which the labels are the output: the start token, then all of them
-  /// but the last; padding in place of those that do not count.
+  /// Input of the decoder for which the labels are the output: the first token
+  /// (DecoderConfig::first_token), then all of them but the last; padding in place of those that do
+  /// not count.
   models::Batch shifted(const Targets& targets) const;
 
-  std::int32_t start_, padding_;
+  models::DecoderConfig config_;
+  std::int32_t padding_;
   models::Decoder decoder_;
 };
 
-/// Another head behind a decoder that reads the document itself, shifted by the start token: what
-/// LED and BART make of questions (docs/spec/led-and-generation.md#b5). A document has at most as
-/// many tokens as a text.
+/// Another head behind a decoder that reads the document itself, shifted by its first token: what
+/// LED, BART, BigBird-Pegasus and mBART make of questions (docs/spec/led-and-generation.md#b5). A
+/// document has at most as many tokens as a text.
 class DecodedHead final : public Head {
  public:
   /// Throws Error as DecoderHead.
   DecodedHead(const models::EncoderConfig& config, const models::Weights& weights, DType dtype,
               std::unique_ptr<Head> head)
-      : start_(static_cast<std::int32_t>(config.decoder->start_token_id)),
+      : config_(*config.decoder),
+        padding_(static_cast<std::int32_t>(config.pad_token_id)),
         decoder_(config, weights, dtype, false),
         head_(std::move(head)) {}
 
@@ -72,7 +75,8 @@ class DecodedHead final : public Head {
  private:
   Tensor decoded(const ops::Context& context, const EncoderStates& states) const;
 
-  std::int32_t start_;
+  models::DecoderConfig config_;
+  std::int32_t padding_;
   models::Decoder decoder_;
   std::unique_ptr<Head> head_;
 };

@@ -86,8 +86,7 @@ TASKS = {
         "passage_tokens": "of an index, which the server makes", "passage_prompt": "of an index, which the server makes",
         "language": "of an index, which the server makes", "similarity": "of an index, which the server makes",
         "vectors": "of an index, which the server makes", "index": "a flag of the server", "list": "GET /documents", "stats": "GET /documents", "remove": "DELETE /documents/ID",
-        "prune": "of folders", "context": "of an index, which the server makes",
-        "rerank": "a request of its own, /rerank", "rerank_depth": "a request of its own, /rerank"}),  # fmt: skip
+        "prune": "of folders", "context": "of an index, which the server makes"}),  # fmt: skip
 }
 
 

@@ -1,0 +1,94 @@
+#include "models/reversible_stack.h"
+
+#include <utility>
+
+#include "ops/dropout.h"
+#include "ops/feed_forward.h"
+
+namespace longformer::models {
+
+struct ReversibleStack::Layer {
+  ChunkedAttention attention;
+  ops::Linear attention_output;
+  ops::LayerNorm attention_norm;
+  ops::FeedForward feed_forward;
+  ops::LayerNorm feed_forward_norm;
+  double dropout = 0;
+  std::uint64_t place = 0;
+
+  Tensor attend(const ops::Context& context, const Tensor& x, const LayerInput& in,
+                std::shared_ptr<const ops::SortedChunks>& seen) const {
+    const Tensor read = ops::layer_norm(context, x, attention_norm);
+    const Tensor attended = attention.forward(context, read, in, seen);
+    return ops::dropout(context, ops::linear(context, attended, attention_output, context.dtype),
+                        context.dropout(dropout, place + 1));
+  }
+
+  Tensor feed(const ops::Context& context, const Tensor& x) const {
+    const Tensor read = ops::layer_norm(context, x, feed_forward_norm);
+    const Tensor nothing = Tensor::zeros(read.shape(), read.dtype());
+    return ops::feed_forward_add(context, read, feed_forward, nothing,
+                                 {.inner = context.dropout(dropout, place + 2),
+                                  .outer = context.dropout(dropout, place + 3)});
+  }
+};
+
+ReversibleStack::ReversibleStack(const LanguageModelConfig& config, const LayerSource& source) {
+  const auto rotations = std::make_shared<const Rotations>(Rotations::Size{
+      config.heads, config.head_size, config.reformer.hashes, config.reformer.hash_seed});
+  const Index width = config.hidden_size, inner = config.intermediate_size;
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    const auto name = [layer](const char* part) { return name_in(layer, part); };
+    Layer parts = {.attention = ChunkedAttention(config, layer, source, rotations),
+                   .attention_output = linear(source, name("attention_output"),
+                                              {width, config.heads * config.head_size},
+                                              {.has_bias = config.attention_bias}),
+                   .attention_norm = layer_norm(source, name("attention_norm"), width),
+                   .feed_forward = {.up = linear(source, name("up"), {inner, width},
+                                                 {.activation = config.activation}),
+                                    .down = linear(source, name("down"), {width, inner})},
+                   .feed_forward_norm = layer_norm(source, name("feed_forward_norm"), width),
+                   .dropout = config.dropout,
+                   .place = layer_place(layer)};
+    layers_.push_back(std::make_shared<const Layer>(std::move(parts)));
+  }
+}
+
+Tensor ReversibleStack::forward(const ops::Context& context, const Tensor& x,
+                                const std::shared_ptr<const SharedInput>& shared,
+                                const PassOptions& options) const {
+  std::vector<ops::ReversibleLayer> parts;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    LayerState* state =
+        options.state == nullptr ? nullptr : options.state->layer(static_cast<Index>(i));
+    // The backward pass sorts as the forward pass did, whatever rounding did to the rows.
+    const auto seen = std::make_shared<std::shared_ptr<const ops::SortedChunks>>();
+    parts.push_back(
+        {.f =
+             [layer = layers_[i], shared, state, seen](const ops::Context& inner,
+                                                       const Tensor& rows) {
+               return layer->attend(inner, rows, {.shared = *shared, .state = state}, *seen);
+             },
+         .g = [layer = layers_[i]](const ops::Context& inner,
+                                   const Tensor& rows) { return layer->feed(inner, rows); }});
+  }
+  ops::StreamsObserver observe;
+  if (options.hidden_states != nullptr) {
+    observe = [&options](const Tensor&, const Tensor& second) {
+      options.hidden_states->push_back(second.copied());
+    };
+  }
+  const bool keeps = context.tape != nullptr && context.dtype != DType::f32;
+  Tensor streams = keeps ? ops::kept_streams(context, x, parts)
+                         : ops::reversible(context, x, std::move(parts), observe);
+  if (options.state != nullptr) options.state->advance(shared->starts);
+  return streams;
+}
+
+State ReversibleStack::start(DType dtype, Index streams) const {
+  std::vector<std::unique_ptr<LayerState>> states;
+  for (const auto& layer : layers_) states.push_back(layer->attention.start(dtype, streams));
+  return {std::move(states), streams};
+}
+
+}  // namespace longformer::models

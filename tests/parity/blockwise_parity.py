@@ -1,0 +1,205 @@
+"""Compares BlockBERT with `transformers`, whose BERT and RoBERTa get a mask of blocks for each head, on random models.
+
+    python3 tests/parity/blockwise_parity.py PROGRAM [--count 40] [--seed 3] [--only INDEX,…]
+
+Hidden states, probabilities, heads, losses and gradients; transformers runs in double precision too, and its own rounding
+is not held against us. Masked tokens and lists of documents are among the cases. `convert` makes a BlockBERT of each
+model; that of one block has the numbers of the source. Exit code 1 when a difference is too large; a NaN is.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+
+import block_parity
+import longformer_cpp
+import model_parity
+import numpy
+import random_models
+import torch
+import transformers
+
+HEADS = ("", "", "MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering")
+VOCABULARY, GRADIENT_TOLERANCE = 97, 1e-3
+
+
+def draw(index, decks):
+    heads = decks.deal("heads", (2, 3, 6, 12))
+    blocks = min(heads, decks.deal("blocks", (2, 3, 2, 4, 1, 5)))
+    of_shift = [max(1, heads // 6)] * blocks
+    of_shift[0] = heads - sum(of_shift[1:])
+    if decks.deal("heads of blocks", ("usual", "usual", "given")) == "given":
+        of_shift.reverse()
+    base = decks.deal("base", ("bert", "roberta"))
+    config = {
+        "vocab_size": VOCABULARY, "hidden_size": decks.deal("head size", (4, 8, 24)) * heads,
+        "num_hidden_layers": decks.deal("layers", (1, 2, 3)), "num_attention_heads": heads,
+        "intermediate_size": decks.deal("wide", (24, 130)), "max_position_embeddings": 600, "pad_token_id": int(base == "roberta"),
+        "type_vocab_size": 2, "num_labels": 3,
+    }  # fmt: skip
+    tokens = max(blocks, decks.deal("length", (5, 16, 31, 120, 257, 500)))
+    head = decks.deal("head", HEADS)
+    if head == "QuestionAnswering":
+        config["num_labels"] = 2
+    return types.SimpleNamespace(
+        index=index,
+        base=base,
+        blocks=of_shift,
+        config=config,
+        head=head,
+        tokens=tokens,
+        mask=decks.deal("mask", (None, None, "holes")),
+        describe=lambda: f"{base} {of_shift} {config} {tokens} tokens",
+    )
+
+
+def class_of(case):
+    family = "Bert" if case.base == "bert" else "Roberta"
+    return f"{family}For{case.head}" if case.head else f"{family}Model"
+
+
+def save(case, folder, program, seed):
+    """The model, and the BlockBERT that `convert` makes of it."""
+    torch.manual_seed(seed)
+    config = (transformers.BertConfig if case.base == "bert" else transformers.RobertaConfig)(**case.config)
+    model = getattr(transformers, class_of(case))(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.15) if parameter.dim() > 1 else parameter.normal_(0.5, 0.3)
+    model.save_pretrained(f"{folder}/source")
+    block_parity.write_tokenizer(f"{folder}/source")
+    heads = ["--blocks", str(len(case.blocks)), "--block-heads", ",".join(map(str, case.blocks))]
+    subprocess.run([program, "convert", f"{folder}/source", f"{folder}/target", "--to", "blockwise", *heads], check=True,
+                   capture_output=True)  # fmt: skip
+    written = json.loads(pathlib.Path(folder, "target", "config.json").read_text())
+    assert written["model_type"] == "blockwise" and written["block_heads"] == case.blocks, written
+
+
+def visible(case, seen):
+    """[heads, n, n]: query i sees key j."""
+    n, blocks = case.tokens, len(case.blocks)
+    block = torch.arange(n) * blocks // n
+    shifts = torch.tensor([shift for shift, heads in enumerate(case.blocks) for _ in range(heads)])
+    to = (block[None, :, None] + shifts[:, None, None]) % blocks
+    return (to == block[None, None, :]) & (seen[None, None, :] != 0)
+
+
+def call_of(case, generator):
+    ids = torch.randint(6, VOCABULARY, (1, case.tokens), generator=generator)
+    seen = torch.ones(case.tokens, dtype=torch.long)
+    if case.mask == "holes":
+        seen = (torch.rand(case.tokens, generator=generator) < 0.7).long()
+        # A block without a visible token would be seen as a mean by transformers, and as nothing here.
+        n, blocks = case.tokens, len(case.blocks)
+        for block in range(blocks):
+            seen[-(-block * n // blocks)] = 1
+        # Masked tokens behind the last one are padding, which is not of the text.
+        seen[-1] = 1
+    return {"input_ids": ids, "attention_mask": seen[None]}
+
+
+def run_theirs(case, folder, call, dtype, targets=None):
+    kind = getattr(transformers, class_of(case))
+    model = kind.from_pretrained(f"{folder}/source", dtype=dtype, attn_implementation="eager").eval()
+    mask = torch.zeros((1, len(visible(case, call["attention_mask"][0])), case.tokens, case.tokens), dtype=dtype)
+    mask.masked_fill_(~visible(case, call["attention_mask"][0])[None], torch.finfo(dtype).min)
+    with model_parity.softmax_in_input_precision():
+        return model, model(input_ids=call["input_ids"], attention_mask=mask, output_hidden_states=True,
+                            output_attentions=True, **(targets or {}))  # fmt: skip
+
+
+def compare_values(table, case, folder, call):
+    with torch.inference_mode():
+        _, double = run_theirs(case, folder, call, torch.float64)
+        _, single = run_theirs(case, folder, call, torch.float32)
+    wanted = {"output_hidden_states": True, "output_attentions": not case.head}
+    ours = longformer_cpp.load(f"{folder}/target")(**{k: v.numpy() for k, v in call.items()}, **wanted)
+    rows = call["attention_mask"][0].numpy() != 0
+    for key in (*block_parity.OUTPUTS, "hidden_states", "attentions"):
+        found, rounded, exact = (getattr(o, key, None) for o in (ours, single, double))
+        if exact is None or found is None or (key == "pooler_output" and case.head):
+            continue
+        lists = key in ("hidden_states", "attentions")
+        for one, near, right in zip(*(x if lists else [x] for x in (found, rounded, exact)), strict=True):
+            one, near, right = numpy.asarray(one), near.numpy(), right.numpy()
+            if key == "attentions":
+                one, near, right = (x[:, :, rows] for x in (one, near, right))
+            elif right.ndim == 3 or key in ("start_logits", "end_logits"):
+                one, near, right = (x[:, rows] for x in (one, near, right))
+            rounding = model_parity.largest_difference([near], [right])
+            difference = model_parity.largest_difference([one], [right])
+            table.record((key, model_parity.THEIR_ROUNDING), case, rounding, math.inf)
+            to_theirs = model_parity.largest_difference([one], [near])
+            table.record((key, model_parity.OURS_TO_FP32), case, to_theirs, math.inf)
+            table.record((key, model_parity.OURS_TO_DOUBLE), case, difference, max(1e-4, 2 * rounding))
+
+
+def compare_gradients(table, case, folder, call, targets):
+    def gradients(dtype):
+        model, out = run_theirs(case, folder, call, dtype, targets)
+        out.loss.backward()
+        return out.loss.item(), {key: p.grad.numpy() for key, p in model.named_parameters() if p.grad is not None}
+
+    exact_loss, exact = gradients(torch.float64)
+    rounded_loss, rounded = gradients(torch.float32)
+    given = {k: v.numpy() for k, v in (call | targets).items()}
+    loss, found = longformer_cpp.loss_and_gradients(longformer_cpp.load(f"{folder}/target"), **given)
+    table.record("loss", case, abs(loss - exact_loss), max(1e-4 * max(1, abs(exact_loss)), 4 * abs(rounded_loss - exact_loss)))
+    largest = max(float(numpy.abs(g).max()) for g in exact.values())
+    for key, expected in exact.items():
+        bound = max(float(numpy.abs(expected).max()), 1e-3 * largest)
+        rounding = float(numpy.abs(rounded[key] - expected).max()) / bound
+        share = float(numpy.abs(found[key] - expected).max()) / bound if key in found else math.nan
+        table.record("gradients", case, share / max(GRADIENT_TOLERANCE, 4 * rounding), 1.0)
+
+
+def compare_lists(table, case, folder, call):
+    ids = call["input_ids"][0].numpy()
+    model = longformer_cpp.load(f"{folder}/target")
+    pair = [ids, ids[: max(1, len(ids) // 3)]]
+    for one, states in zip(pair, model(input_ids=pair).last_hidden_state, strict=True):
+        alone = model(input_ids=[one]).last_hidden_state[0]
+        table.compare("list of documents, one at a time", case, [states], [alone], 1e-5)
+    if len(case.blocks) == 1:
+        source = longformer_cpp.load(f"{folder}/source")(input_ids=[ids]).last_hidden_state
+        found = model(input_ids=[ids]).last_hidden_state
+        table.compare("one block, and the source", case, [numpy.asarray(found)], [numpy.asarray(source)], 1e-5)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=3)
+    random_models.add_only(parser)
+    options = random_models.parse_quietly(parser)
+    decks = random_models.Decks(options.seed)
+    cases = [draw(i, decks) for i in range(options.count)]
+    table = model_parity.Table()
+    for case in cases:
+        if options.only is not None and case.index not in options.only:
+            continue
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                seed = options.seed * 1013 + case.index
+                generator = torch.Generator().manual_seed(seed)
+                save(case, folder, options.program, seed)
+                call = call_of(case, generator)
+                compare_values(table, case, folder, call)
+                if case.head and case.mask is None:
+                    compare_gradients(table, case, folder, call, block_parity.targets_of(case, generator))
+                if not case.head:
+                    compare_lists(table, case, folder, call)
+        except Exception as error:  # one broken case must not hide the others
+            table.failures.append(f"{type(error).__name__}: {error}: {model_parity.label(case)}")
+    table.print()
+    return table.end(f"{len(cases)} cases against transformers {transformers.__version__}, seed {options.seed}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
