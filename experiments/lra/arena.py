@@ -63,6 +63,7 @@ ROWS = {
     "dense": {"model_type": "roberta"},
     "window": {"model_type": "longformer", "attention_window": 256},
     "BigBird": {"model_type": "big_bird", "block_size": 32, "num_random_blocks": 3, "hidden_act": "gelu"},
+    "Blockwise": {"model_type": "blockwise", "base_model_type": "roberta", "blocks": 4},
     "Linformer": {"model_type": "linformer", "base_model_type": "roberta", "projected_length": 64},
     "Performer": {"model_type": "performer", "base_model_type": "roberta", "feature_kernel": "relu", "features": 64},
 }

@@ -15,6 +15,7 @@ KINDS = {
     "big_bird": {"model_type": "big_bird", "block_size": 4, "num_random_blocks": 1, "norm_first": True, "classifier_pooling": "mean"},
     "linformer": {"model_type": "linformer", "base_model_type": "roberta", "projected_length": 8, "classifier_pooling": "mean"},
     "performer": {"model_type": "performer", "base_model_type": "bert", "features": 16, "norm_first": True},
+    "blockwise": {"model_type": "blockwise", "base_model_type": "roberta", "blocks": 2, "norm_first": True},
     "modernbert": {"model_type": "modernbert", "classifier_pooling": "mean"},
 }
 TRAINING = ["--learning-rate", "3e-3", "--gradient-accumulation-steps", 1, "--per-device-train-batch-size", 8, "--save-strategy", "no"]
