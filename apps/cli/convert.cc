@@ -146,7 +146,8 @@ void run(const ConvertFlags& flags, Messages& messages) {
     output.write(json.line());
     return show_report(flags, messages, output);
   }
-  if (!after.attention.empty()) {
+  // A model that became longer attends as before.
+  if (!after.attention.empty() && after.model_type != before.model_type) {
     output.write(fmt::format("{} ({}, {} tokens) is now {} ({}, {} tokens, {} in {}).\n", source,
                              before.model_type, grouped(before.max_tokens), flags.target,
                              after.architecture, grouped(after.max_tokens), after.dtype,
@@ -230,9 +231,9 @@ void add_convert(CLI::App& program, Action& action) {
   add_encoding(verb, flags->encoding)->needs(verb.get_option("--report"));
   CLI::Option* merge = verb.get_option("--merge-adapter");
   for (const char* name :
-       {"--max-positions", "--window", "--dilation", "--dilated-heads", "--projected-length",
-        "--projection", "--projection-sharing", "--projection-initialization", "--features",
-        "--feature-kernel", "--feature-epsilon", "--seed", "--report", "--rotary"}) {
+       {"--max-positions", "--window", "--dilation", "--dilated-heads", "--cross-attention-rows",
+        "--projected-length", "--projection", "--projection-sharing", "--projection-initialization",
+        "--features", "--feature-kernel", "--feature-epsilon", "--seed", "--report", "--rotary"}) {
     merge->excludes(verb.get_option(name));
   }
   add_json(verb, flags->source);

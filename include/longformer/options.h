@@ -448,6 +448,10 @@ struct ConvertOptions {
   std::vector<std::int64_t> dilations = {};
   /// The last so many heads of a layer are dilated, the others see adjacent tokens. Absent: all.
   std::optional<std::int64_t> dilated_heads = {};
+  /// For an LED: most rows of a document that its decoder sees, each the mean of neighbouring
+  /// tokens, so that long texts cost the same however long the document is. Absent: as in the
+  /// source, else all tokens. It is another attention than the source's, and has to be trained.
+  std::optional<std::int64_t> cross_attention_rows = {};
   /// How a model with rotary positions reads longer documents than before: "yarn" or "base", which
   /// multiplies rope_theta. Empty: yarn.
   std::string rotary = {};

@@ -10,6 +10,7 @@
 #include "engine/run/model_implementation.h"
 #include "longformer/analysis.h"
 #include "longformer/generation.h"
+#include "models/source_rows.h"
 
 namespace longformer {
 namespace {
@@ -29,7 +30,9 @@ double step_bytes(const models::EncoderConfig& config, const GenerateBenchOption
   const double weights = layers * (6 * width * width + 2 * width * inner) +
                          static_cast<double>(config.vocab_size) * width;
   const double text = static_cast<double>(options.beams * options.new_tokens) / 2;
-  const double keys = layers * 2 * width * (static_cast<double>(options.n) + text);
+  const Index of_row = models::tokens_of_row(options.n, config.decoder->source_rows);
+  const auto source = static_cast<double>((options.n + of_row - 1) / of_row);
+  const double keys = layers * 2 * width * (source + text);
   const auto size = static_cast<double>(element_size(compute_dtype(options.dtype)));
   return size * (weights + static_cast<double>(options.documents) * keys);
 }
@@ -108,8 +111,9 @@ GenerateBenchResult bench_generate(const GenerateBenchOptions& options) {
   result.encode_seconds = median(reading);
   result.step_seconds = median(steps);
   const auto width = static_cast<double>(config.hidden_size);
+  const Index of_row = models::tokens_of_row(options.n, config.decoder->source_rows);
   const double source_keys =
-      4 * width * width * static_cast<double>(options.n * config.decoder->layers);
+      4 * width * width * static_cast<double>(options.n / of_row * config.decoder->layers);
   const double flops =
       model_flops(config, options.n, config.has_global_attention() ? 1 : 0) + source_keys;
   result.encode_gflops =

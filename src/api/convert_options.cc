@@ -28,6 +28,14 @@ OptionFields window_fields(ConvertOptions& options) {
   };
 }
 
+OptionField source_rows_field(ConvertOptions& options) {
+  return {.name = "cross_attention_rows",
+          .value = &options.cross_attention_rows,
+          .help = "LED: the decoder sees so many means of neighbouring tokens instead of all (all)",
+          .least = 1,
+          .most = 1 << 24};
+}
+
 OptionFields block_fields(ConvertOptions& options) {
   return {
       {.name = "blocks",
@@ -102,6 +110,7 @@ OptionFields fields(ConvertOptions& options) {
            .type = "X",
            .least = -std::numeric_limits<double>::infinity()},
       });
+  all.push_back(source_rows_field(options));
   append(all, block_fields(options));
   append(all,
          {

@@ -20,6 +20,7 @@
 #include "models/config.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
+#include "models/funnel.h"
 #include "models/registry.h"
 #include "tasks/embedding/sentence_modules.h"
 #include "tasks/masked_lm/masked_lm.h"
@@ -152,7 +153,10 @@ Index predicted_memory(const EncoderConfig& config, DType dtype, const std::stri
   const bool has_parts =
       config.recipe.blocks && n > models::most_dense_tokens(*config.recipe.blocks);
   const Index parts = has_parts ? 3 * n * width * size + 4 * n * config.heads * 4 : 0;
-  const Index activations = n * width * (5 * size + 4) + parts;
+  // Sines, cosines and relative keys of distances in both directions.
+  const Index distances =
+      config.recipe.funnel ? 2 * n * (width * 4 + config.query_width() * (4 + size)) : 0;
+  const Index activations = n * width * (5 * size + 4) + parts + distances;
   const Index block = std::min(n, kernels::kRowBlock) *
                       (std::max(config.intermediate_size, 3 * width) * size + width * 4);
   return kProcessBytes + weights + tables + activations + available_threads() * block;
@@ -183,6 +187,10 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
     info.attention = models::description_of(*config.recipe.global_local);
   }
   if (config.recipe.blocks) info.attention = models::description_of(*config.recipe.blocks);
+  if (config.recipe.funnel) {
+    info.attention = models::description_of(*config.recipe.funnel);
+    info.type_vocabulary_size = config.type_vocab_size;
+  }
   if (config.recipe.shifted_blocks) {
     info.attention = models::description_of(*config.recipe.shifted_blocks);
   }

@@ -84,7 +84,8 @@ const AttentionDocument& document_of(const AttentionSpec& spec, Index query) {
 /// Terms of positions, widened to Real; empty without.
 template <typename Real>
 struct PositionInputs {
-  std::vector<Real> content_bias, position_bias, keys, biases;
+  std::vector<Real> content_bias, position_bias, keys, kind_scores, biases;
+  Index kinds = 0;
   std::vector<Real> distance_keys, distance_queries;
   const DistanceKeys* distances;
 
@@ -100,6 +101,9 @@ struct PositionInputs {
     content_bias = values_of<Real>(terms.relative->content_bias);
     position_bias = values_of<Real>(terms.relative->position_bias);
     keys = values_of<Real>(terms.relative->keys);
+    if (terms.relative->kind_scores == nullptr) return;
+    kind_scores = values_of<Real>(*terms.relative->kind_scores);
+    kinds = terms.relative->kind_scores->dimension(2);
   }
 };
 
@@ -112,6 +116,9 @@ struct HeadInputs {
   const Real* content_bias = nullptr;
   const Real* position_bias = nullptr;
   const Real* relative_keys = nullptr;
+  /// [nq, K]
+  const Real* kind_scores = nullptr;
+  Index kinds = 0;
   /// The bias of distance 0.
   const Real* biases = nullptr;
   Index bias_reach = 0;
@@ -137,14 +144,29 @@ HeadInputs<Real> with_positions(HeadInputs<Real> in, const PositionInputs<Real>&
   in.content_bias = of_head(terms.content_bias);
   in.position_bias = of_head(terms.position_bias);
   in.relative_keys = of_head(terms.keys);
+  if (terms.kinds == 0) return in;
+  in.kind_scores = of_head(terms.kind_scores);
+  in.kinds = terms.kinds;
   return in;
 }
 
-/// Dilation steps from the key back to the query.
-Index steps_between(const AttentionSpec& spec, const AttentionDocument& document, Index head,
-                    Index query, Index key) {
+/// The relative key of a query and a key: dilation steps back, or what their places say; −1 where
+/// one has no place.
+Index relative_row(const AttentionSpec& spec, const AttentionDocument& document, Index head,
+                   Index query, Index key) {
+  if (const auto& places = spec.rows->places) {
+    const Index from = places->queries[at(query)], to = places->keys[at(key)];
+    return from == RowPlaces::kNone || to == RowPlaces::kNone ? -1 : places->origin + from - to;
+  }
   const Index query_position = query - document.query_begin + document.query_offset;
   return (query_position - (key - document.key_begin)) / spec.heads[head].dilation;
+}
+
+/// Place of the score of the key's kind in those of a head; −1 for none.
+Index kind_place(const AttentionSpec& spec, Index kinds, Index query, Index key) {
+  if (kinds == 0) return -1;
+  const std::uint8_t kind = spec.rows->places->key_kinds[at(key)];
+  return kind == RowPlaces::kNoKind ? -1 : query * kinds + kind;
 }
 
 /// The distance from query to key, or the farthest that has a bias.
@@ -179,13 +201,18 @@ std::vector<Score<Real>> scores_of(const AttentionSpec& spec, const HeadInputs<R
     const Real* k = in.key + key * d;
     Score<Real> score = {key, dot(q, k, d)};
     if (in.relative_keys != nullptr) {
-      const Real* r = in.relative_keys + steps_between(spec, document, head, query, key) * d;
-      score.value += dot(in.content_bias, k, d) + dot(q, r, d) + dot(in.position_bias, r, d);
+      const Index t = relative_row(spec, document, head, query, key);
+      const Real* r = in.relative_keys + t * d;
+      score.value += dot(in.content_bias, k, d);
+      if (t >= 0) score.value += dot(q, r, d) + dot(in.position_bias, r, d);
     }
     const Index row = distance_row(document, in, query, key);
     if (in.distance_keys != nullptr) score.value += dot(q, in.distance_keys + row * d, d);
     if (in.distance_queries != nullptr) score.value += dot(k, in.distance_queries + row * d, d);
     score.value *= scale;
+    if (const Index place = kind_place(spec, in.kinds, query, key); place >= 0) {
+      score.value += in.kind_scores[place];
+    }
     if (in.biases != nullptr) score.value += in.biases[bias_distance(document, in, query, key)];
     if (spec.dropout.active()) {
       const bool dropped = mask.bits(static_cast<std::uint32_t>(key)) < spec.dropout.threshold();
@@ -212,6 +239,7 @@ struct HeadGradients {
   Real* content_bias = nullptr;
   Real* position_bias = nullptr;
   Real* relative_keys = nullptr;
+  Real* kind_scores = nullptr;
   Real* biases = nullptr;
   Real* distance_keys = nullptr;
   Real* distance_queries = nullptr;
@@ -253,12 +281,18 @@ void send_back(const AttentionSpec& spec, const HeadInputs<Real>& in, Index head
       to.distance_queries[row + c] += weight * k[c];
     }
     if (in.relative_keys == nullptr) continue;
-    const Index t = steps_between(spec, document_of(spec, query), head, query, key);
+    for (Index c = 0; c < d; ++c) {
+      to.key[key * d + c] += weight * in.content_bias[c];
+      to.content_bias[c] += weight * k[c];
+    }
+    if (const Index place = kind_place(spec, in.kinds, query, key); place >= 0) {
+      to.kind_scores[place] += probability * change;
+    }
+    const Index t = relative_row(spec, document_of(spec, query), head, query, key);
+    if (t < 0) continue;
     const Real* r = in.relative_keys + t * d;
     for (Index c = 0; c < d; ++c) {
       to.query[query * d + c] += weight * r[c];
-      to.key[key * d + c] += weight * in.content_bias[c];
-      to.content_bias[c] += weight * k[c];
       to.position_bias[c] += weight * r[c];
       to.relative_keys[t * d + c] += weight * (q[c] + in.position_bias[c]);
     }
@@ -365,6 +399,7 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
   result.content_bias.resize(positions.content_bias.size());
   result.position_bias.resize(positions.position_bias.size());
   result.relative_keys.resize(positions.keys.size());
+  result.kind_scores.resize(positions.kind_scores.size());
   result.distance_bias.resize(positions.biases.size());
   result.distance_keys.resize(positions.distance_keys.size());
   result.distance_queries.resize(positions.distance_queries.size());
@@ -388,6 +423,7 @@ ReferenceGradients<Real> reference_attention_backward(const AttentionSpec& spec,
       to.content_bias = result.content_bias.data() + head * d;
       to.position_bias = result.position_bias.data() + head * d;
       to.relative_keys = result.relative_keys.data() + head * steps * d;
+      to.kind_scores = rows_of(result.kind_scores);
     }
     for (Index row = 0; row < nq; ++row) {
       send_back(spec, in, head, row, &gradient[(row * heads + head) * d], to);

@@ -39,7 +39,7 @@ ReferenceAttention<Real> reference_attention(const AttentionSpec& spec, const Te
 template <typename Real>
 struct ReferenceGradients {
   std::vector<Real> query, key, value;
-  std::vector<Real> content_bias, position_bias, relative_keys;
+  std::vector<Real> content_bias, position_bias, relative_keys, kind_scores;
   std::vector<Real> distance_bias, distance_keys, distance_queries;
 };
 

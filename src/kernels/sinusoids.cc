@@ -5,7 +5,7 @@
 
 namespace longformer::kernels {
 
-void fill_sinusoids(Tensor& table, Index first, Index rows, Index begin) {
+void fill_sinusoids(Tensor& table, Index first, Index rows, Index begin, Index step) {
   const Index width = table.columns();
   const Index half = width / 2;
   std::vector<double> frequencies(static_cast<std::size_t>(half));
@@ -17,7 +17,7 @@ void fill_sinusoids(Tensor& table, Index first, Index rows, Index begin) {
     float* to = table.data<float>() + row * width;
     for (Index t = 0; t < half; ++t) {
       const double angle =
-          static_cast<double>(begin + row) * frequencies[static_cast<std::size_t>(t)];
+          static_cast<double>((begin + row) * step) * frequencies[static_cast<std::size_t>(t)];
       to[t] = static_cast<float>(std::sin(angle));
       to[half + t] = static_cast<float>(std::cos(angle));
     }

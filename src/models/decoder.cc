@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "models/position_table.h"
 #include "models/registry.h"
+#include "models/source_rows.h"
 #include "models/token_tables.h"
 
 namespace longformer::models {
@@ -64,8 +65,12 @@ Decoder::Decoder(const EncoderConfig& config, const Weights& weights, DType dtyp
 
 void Decoder::read(const ops::Context& context, const Tensor& hidden,
                    std::span<const std::uint8_t> mask, State& state) const {
+  const SourceStates source = few_source_rows(
+      context, {.hidden = hidden, .starts = {0, hidden.rows()}, .mask = {mask.begin(), mask.end()}},
+      config_.source_rows);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    blocks_[i]->read_source(context, hidden, mask, *state.layer(static_cast<Index>(i)));
+    blocks_[i]->read_source(context, source.hidden, source.mask,
+                            *state.layer(static_cast<Index>(i)));
   }
   state.add_streams(1);
 }
@@ -99,7 +104,7 @@ Tensor Decoder::run(const ops::Context& context, const Batch& texts, SharedInput
 Tensor Decoder::forward(const ops::Context& context, const Batch& texts, SourceStates source,
                         const PassOptions& options) const {
   SharedInput shared;
-  shared.source = std::move(source);
+  shared.source = few_source_rows(context, std::move(source), config_.source_rows);
   return run(context, texts, std::move(shared), options);
 }
 

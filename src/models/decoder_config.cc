@@ -36,6 +36,7 @@ DecoderConfig parse_decoder(const formats::ConfigReader& config, const EncoderCo
       traits.reserved_positions;
   decoder.norms_embeddings = own.norms_embeddings;
   decoder.attention_bias = encoder.recipe.attention_bias;
+  decoder.source_rows = config.integer(kSourceRowsKey, 0, 0, kMaxPositions);
   decoder.starts_with_last_token = !own.start_token;
   decoder.start_token_id = config.integer("decoder_start_token_id", own.start_token.value_or(0), 0,
                                           encoder.vocab_size - 1);

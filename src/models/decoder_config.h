@@ -12,6 +12,9 @@ namespace longformer::models {
 
 struct EncoderConfig;
 
+/// A key of ours in config.json (docs/spec/file-formats.md#o9): DecoderConfig::source_rows.
+inline constexpr const char* kSourceRowsKey = "cross_attention_rows";
+
 /// Width, vocabulary, activation and dropout are those of the encoder.
 struct DecoderConfig {
   Index layers = 0;
@@ -30,6 +33,8 @@ struct DecoderConfig {
   bool norms_embeddings = true;
   /// Projections of attention have biases.
   bool attention_bias = true;
+  /// Most rows of a document that a text sees, each the mean of neighbouring tokens; 0: all tokens.
+  Index source_rows = 0;
 
   /// Longest text in tokens.
   Index max_tokens() const { return position_rows - reserved_positions; }

@@ -82,6 +82,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
   const EncoderTraits& traits = config.traits();
   const Index width = config.embedding_size;
   const Index padding = config.pad_token_id;
+  const Index word_padding = config.recipe.has_padding_row ? padding : -1;
   const Index position_padding = traits.positions_follow_padding ? padding : -1;
   ops::EmbeddingTables tables;
   if (config.table) {
@@ -89,7 +90,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
     return tables;
   }
   tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
-                           {config.vocab_size, width}, padding);
+                           {config.vocab_size, width}, word_padding);
   if (config.recipe.has_position_table) {
     tables.positions = position_table(source, config.recipe.position_rows, kPositionEmbeddings,
                                       {config.max_position_embeddings, width}, position_padding);
@@ -103,7 +104,7 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
     (config.recipe.drops_before_norm ? *last_norm : tables.norm) = std::move(norm);
   }
   tables.word_scale = static_cast<float>(config.embedding_scale);
-  tables.word_padding = padding;
+  tables.word_padding = word_padding;
   tables.position_padding = position_padding;
   return tables;
 }
@@ -121,7 +122,8 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
     projection_ = linear(source, "embeddings_project", {width, config.embedding_size});
   }
   if (config.recipe.global_local) global_rows_.emplace(config, source);
-  for (Index layer = 0; layer < config.layers; ++layer) {
+  if (config.recipe.funnel) funnel_.emplace(config, source, layers_);
+  for (Index layer = layers_.size(); layer < config.layers; ++layer) {
     layers_.add(encoder_layer(config, layer, source));
   }
   distances_ = Distances(config, source);
@@ -165,8 +167,11 @@ std::shared_ptr<SharedInput> Encoder::shared_input(const ops::Context& context, 
 
 Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                         const PassOptions& options) const {
-  const bool is_plain = options.observer == nullptr && context.tape == nullptr;
   tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
+  if (funnel_) {
+    return funnel_->forward(context, embed(context, batch), batch, layers_, options);
+  }
+  const bool is_plain = options.observer == nullptr && context.tape == nullptr;
   const auto shared = shared_input(context, batch, is_plain);
   Tensor x = embed(context, batch);
   if (global_rows_) x = global_rows_->appended(context, x, batch.documents());

@@ -11,6 +11,7 @@
 
 #include "models/attention/global_local.h"
 #include "models/distances.h"
+#include "models/funnel.h"
 #include "models/network.h"
 #include "ops/embedding.h"
 
@@ -49,6 +50,8 @@ class Encoder final : public Network {
   std::optional<ops::Linear> projection_;
   std::optional<GlobalRows> global_rows_;
   Stack layers_;
+  /// The way through them, where their rows become fewer.
+  std::optional<Funnel> funnel_;
   /// Behind the last layer.
   std::optional<ops::LayerNorm> final_norm_;
   std::vector<std::unique_ptr<Rotary>> rotations_;

@@ -50,6 +50,24 @@ struct BlockRecipe {
   bool draws_in_training = true;
 };
 
+/// Blocks of a Funnel Transformer, each with half the rows of the one before.
+struct FunnelRecipe {
+  /// Layers of each block, and how often each of them comes.
+  std::vector<Index> block_sizes, block_repeats;
+  /// Layers over all tokens behind the blocks, where there is such a decoder.
+  Index decoder_layers = 2;
+  bool has_decoder = true;
+  /// Rows that become one are its largest numbers, not its mean.
+  bool takes_largest = false;
+  /// The first row of a document is never pooled, and has no position; then the last one may be
+  /// left out.
+  bool separates_first = true, drops_last = true;
+  /// The first layer of a block reads all rows of the one before.
+  bool pools_queries_only = true;
+  /// Terms of positions begin with uniform numbers within ± it.
+  double term_range = 0.1;
+};
+
 /// Attention of BlockBERT.
 struct ShiftedBlockRecipe {
   /// Blocks of a text, whatever its length.
@@ -113,6 +131,10 @@ struct LayerRecipe {
   std::optional<GlobalLocalRecipe> global_local = std::nullopt;
   /// The output projection of attention has a bias; absent: if the others have.
   std::optional<bool> attention_output_bias = std::nullopt;
+  /// Layers in blocks of fewer and fewer rows.
+  std::optional<FunnelRecipe> funnel = std::nullopt;
+  /// The row of padding in the table of tokens is not trained.
+  bool has_padding_row = true;
   /// Embeddings are dropped before their norm.
   bool drops_before_norm = false;
   /// Dropout behind the output projection of attention; absent: that of sub-layers.

@@ -7,6 +7,7 @@
 #include "models/attention/attention.h"
 #include "models/biased_families.h"
 #include "models/block_families.h"
+#include "models/funnel_family.h"
 #include "models/language_model_config.h"
 #include "models/modernbert.h"
 #include "models/rms_families.h"
@@ -229,7 +230,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 36> kFamilies = {{
+const std::array<Family, 37> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -345,6 +346,7 @@ const std::array<Family, 36> kFamilies = {{
      .names = {.prefixes = kJinaV3, .renames = kJinaV3Names},
      .encoder = jina_v3()},
     big_bird(bert()),
+    funnel_family(),
     mpnet(roberta(30527, "MPNetTokenizer")),
     deberta_v2(true),
     deberta_v2(false),
@@ -436,13 +438,12 @@ constexpr std::string_view kReformer =
     "read: take "
     "allenai/longformer-base-4096";
 
-constexpr std::array<Stranger, 41> kStrangers = {{
+constexpr std::array<Stranger, 40> kStrangers = {{
     {"transfo-xl", kTransformerXl},
     {"model2vec", kTable},
     {"nystromformer", kOtherLong},
     {"reformer", kReformer},
     {"yoso", kOtherLong},
-    {"funnel", kOtherLong},
     {"xlnet", kOtherLong},
     {"canine", kOtherEncoder},
     {"longt5", kLongEncoderDecoder},

@@ -107,6 +107,7 @@ struct EncoderTraits {
   std::string_view document_classifier = "classifier";
   /// The layer before the classifier of multiple choice.
   DocumentLayer choice_layer = {};
+  std::string_view choice_classifier = "classifier";
   /// The layer before those of tokens and of answers; absent in most families.
   std::optional<DocumentLayer> token_layer = std::nullopt;
   std::string_view span_classifier = "qa_outputs";

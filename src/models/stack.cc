@@ -83,8 +83,9 @@ std::optional<HeadObserver> observer_of(const AttentionObserver* all, Index laye
 }  // namespace
 
 Tensor Stack::forward(const ops::Context& context, Tensor x,
-                      const std::shared_ptr<const SharedInput>& shared,
-                      const PassOptions& options) const {
+                      const std::shared_ptr<const SharedInput>& given, const PassOptions& options,
+                      const LayerEntry& enter) const {
+  std::shared_ptr<const SharedInput> shared = given;
   if (options.hidden_states != nullptr) options.hidden_states->push_back(x);
   const auto reached = [&](Index part) {
     if (options.between != nullptr && part < 2 * size()) (*options.between)(part, 2 * size());
@@ -92,6 +93,7 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
   for (Index i = 0; i < size(); ++i) {
     const auto& block = blocks_[at(i)];
     if (options.layer_inputs != nullptr) x = (*options.layer_inputs)[at(i)];
+    if (enter) enter(i, x, shared);
     const auto observer = observer_of(options.observer, i);
     LayerState* state = options.state == nullptr ? nullptr : options.state->layer(i);
     const std::function<void()> halfway = [&] { reached(2 * i + 1); };

@@ -39,16 +39,21 @@ struct PassOptions {
   const std::function<void(Index done, Index parts)>* between = nullptr;
 };
 
+/// Called before each layer with what it is to read, which it may replace: the rows of a Funnel
+/// Transformer become fewer.
+using LayerEntry =
+    std::function<void(Index layer, Tensor& x, std::shared_ptr<const SharedInput>& shared)>;
+
 class Stack {
  public:
   void add(std::shared_ptr<const Block> block) { blocks_.push_back(std::move(block)); }
   Index size() const { return static_cast<Index>(blocks_.size()); }
 
   /// x [n, D] through all layers; with Context::recomputes each is run again for its backward
-  /// pass.
+  /// pass. `enter` may be empty.
   Tensor forward(const ops::Context& context, Tensor x,
-                 const std::shared_ptr<const SharedInput>& shared,
-                 const PassOptions& options = {}) const;
+                 const std::shared_ptr<const SharedInput>& shared, const PassOptions& options = {},
+                 const LayerEntry& enter = {}) const;
 
   /// A fresh state for so many streams.
   State start(DType dtype, Index streams) const;

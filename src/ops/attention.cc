@@ -19,10 +19,6 @@ struct Forward {
   std::vector<KeyGroup> groups;
 };
 
-kernels::RelativePositions view_of(const RelativePositions& relative) {
-  return {relative.content_bias, relative.position_bias, relative.keys};
-}
-
 void add_to_parameter(const Tensor& parameter, const Tensor& gradient) {
   if (!wants_gradient(parameter)) return;
   kernels::add(gradient.raw(), parameter_gradient(parameter).raw(), gradient.size(), DType::f32);
@@ -67,13 +63,17 @@ void group_backward(const Context& context, const Forward& forward, const KeyGro
     Tensor position = like(group.relative->position_bias);
     Tensor keys = like(group.relative->keys);
     const kernels::RelativePositions relative = view_of(*group.relative);
-    const kernels::RelativeGradients gradients = {content, position, keys};
+    std::optional<Tensor> kinds;
+    if (relative.kind_scores != nullptr) kinds = like(*relative.kind_scores);
+    const kernels::RelativeGradients gradients = {content, position, keys,
+                                                  kinds ? &*kinds : nullptr};
     in.relative = &relative;
     in.relative_gradients = &gradients;
     kernels::attention_backward(group.spec, in);
     add_to_parameter(group.relative->content_bias, content);
     add_to_parameter(group.relative->position_bias, position);
     send_gradient(context, group.relative->keys, std::move(keys));
+    if (kinds) send_gradient(context, *group.relative->kind_scores, std::move(*kinds));
   } else {
     kernels::attention_backward(group.spec, in);
   }
@@ -137,6 +137,11 @@ kernels::AttentionPart merged(const Context& context, std::vector<kernels::Atten
 }
 
 }  // namespace
+
+kernels::RelativePositions view_of(const RelativePositions& relative) {
+  return {relative.content_bias, relative.position_bias, relative.keys,
+          relative.kind_scores ? &*relative.kind_scores : nullptr};
+}
 
 kernels::DistanceKeys view_of(const DistanceKeys& distances) {
   return {.keys = distances.keys ? &*distances.keys : nullptr,

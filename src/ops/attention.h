@@ -21,12 +21,15 @@ using kernels::AttentionSpec;
 struct RelativePositions {
   /// u and v [H, d] fp32.
   Tensor content_bias, position_bias;
-  /// r [H, m, d]: row t belongs to t dilation steps of its head.
+  /// r [H, m, d]: row t belongs to t dilation steps of its head, or to what places say.
   Tensor keys;
+  /// [H, n, K] fp32, given exactly when keys have kinds (ops/relative_terms.h).
+  std::optional<Tensor> kind_scores = std::nullopt;
 };
 inline bool wants_gradient(const RelativePositions& relative) {
   return wants_gradient(relative.content_bias) || wants_gradient(relative.position_bias) ||
-         wants_gradient(relative.keys);
+         wants_gradient(relative.keys) ||
+         (relative.kind_scores && wants_gradient(*relative.kind_scores));
 }
 
 /// Head-major inputs [H, n, d]; the result is token-major [n, H·d]. Relative positions are given
@@ -56,8 +59,9 @@ struct KeyGroup {
   std::optional<DistanceKeys> distance_keys = std::nullopt;
 };
 
-/// The keys and queries of distances as kernels take them.
+/// Positions as kernels take them.
 kernels::DistanceKeys view_of(const DistanceKeys& distances);
+kernels::RelativePositions view_of(const RelativePositions& relative);
 
 /// One softmax over the keys of all groups; the rows of queries of their specs are the same.
 Tensor attention_over(const Context& context, const Tensor& query,

@@ -60,6 +60,8 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
   std::vector<kernels::GlobalRows> with_globals;
   std::optional<kernels::DistanceKeys> distances;
   if (in.distance_keys != nullptr) distances = view_of(*in.distance_keys);
+  std::optional<kernels::RelativePositions> relative;
+  if (in.relative != nullptr) relative.emplace(view_of(*in.relative));
   if (globals_see_all) with_globals = kernels::documents_with_globals(spec);
   auto next = with_globals.begin();
   for (std::size_t document = 0; document < spec.rows->documents.size(); ++document) {
@@ -77,7 +79,9 @@ void attention_probabilities(const Context& context, const AttentionSpec& spec,
       const auto layout = kernels::probability_layout(windows, found.which);
       found.local = context.memory.tensor({layout.rows, layout.columns}, DType::f32);
       kernels::attention_probabilities(
-          windows, {in.query, in.key, in.distance_bias, distances ? &*distances : nullptr, term},
+          windows,
+          {in.query, in.key, in.distance_bias, distances ? &*distances : nullptr,
+           relative ? &*relative : nullptr, term},
           found.which, numbers(found.local), context.threads);
       if (has_globals) {
         // Nothing was computed for the rows of global tokens with the local projections.

@@ -33,6 +33,7 @@ struct ProbabilityInputs {
   /// See KeyGroup; null for none.
   const Tensor* distance_bias = nullptr;
   const DistanceKeys* distance_keys = nullptr;
+  const RelativePositions* relative = nullptr;
   /// Makes that of a document of n tokens, for heads that see everything; may be empty, and so may
   /// what it makes.
   std::function<ScoreTerm(Index n)> score_term = {};

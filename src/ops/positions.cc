@@ -11,10 +11,10 @@
 
 namespace longformer::ops {
 
-Tensor sinusoids(const Context& context, Index count, Index width, Index begin) {
+Tensor sinusoids(const Context& context, Index count, Index width, Index begin, Index step) {
   Tensor table = context.memory.tensor({count, width}, DType::f32);
   for_row_blocks(context, count, [&](Index first, Index rows) {
-    kernels::fill_sinusoids(table, first, rows, begin);
+    kernels::fill_sinusoids(table, first, rows, begin, step);
   });
   return table.to(context.dtype);
 }

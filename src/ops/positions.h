@@ -8,9 +8,9 @@
 
 namespace longformer::ops {
 
-/// Row i is that of the distance or position δ = begin + i: sines of δ·10000^(−2t/D), then their
-/// cosines, [count, D] of the dtype of the context. D is even.
-Tensor sinusoids(const Context& context, Index count, Index width, Index begin = 0);
+/// Row i is that of the distance or position δ = (begin + i)·step: sines of δ·10000^(−2t/D), then
+/// their cosines, [count, D] of the dtype of the context. D is even.
+Tensor sinusoids(const Context& context, Index count, Index width, Index begin = 0, Index step = 1);
 
 /// x [n, w] or [H, n, w] with row rows[i] of the table, [P, w] or [H, P, w], added to row i.
 Tensor add_table_rows(const Context& context, const Tensor& x, const Tensor& table,

@@ -36,6 +36,7 @@ TokenizerClass class_named(std::string_view name) {
       {"MobileBertTokenizer", Class::bert},
       {"SqueezeBertTokenizer", Class::bert},
       {"LayoutLMTokenizer", Class::bert},
+      {"FunnelTokenizer", Class::funnel},
       {"MPNetTokenizer", Class::mpnet},
       {"RobertaTokenizer", Class::roberta},
       {"LongformerTokenizer", Class::roberta},
@@ -64,6 +65,7 @@ std::string class_of_model(const Json& config) {
                                                           {"layoutlm", "LayoutLMTokenizer"},
                                                           {"nomic_bert", "BertTokenizer"},
                                                           {"megatron-bert", "BertTokenizer"},
+                                                          {"funnel", "FunnelTokenizer"},
                                                           {"mpnet", "MPNetTokenizer"},
                                                           {"roberta", "RobertaTokenizer"},
                                                           {"longformer", "LongformerTokenizer"},
@@ -91,7 +93,8 @@ ClassSettings read_settings(const FolderOptions& options, const Json& model) {
   if (settings.name.empty()) settings.name = text_member(model, "tokenizer_class");
   if (settings.name.empty()) settings.name = class_of_model(model);
   settings.kind = class_named(settings.name);
-  if (settings.kind == Class::bert || settings.kind == Class::mpnet) {
+  const bool is_bert = settings.kind == Class::bert || settings.kind == Class::funnel;
+  if (is_bert || settings.kind == Class::mpnet) {
     settings.bert = bert_normalization(options);
   } else if (settings.kind == Class::roberta || settings.kind == Class::gpt2) {
     settings.add_prefix_space = flag(options, "add_prefix_space").value_or(false);

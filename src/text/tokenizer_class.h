@@ -13,7 +13,18 @@ namespace longformer::text {
 
 /// Tokenizer classes that put keys of tokenizer_config.json above tokenizer.json, each with its
 /// kin: DistilBERT and ELECTRA count as bert; Longformer, LED and BART as roberta.
-enum class TokenizerClass { generic, bert, mpnet, roberta, gpt2, xlm_roberta, albert, t5, mbart };
+enum class TokenizerClass {
+  generic,
+  bert,
+  funnel,
+  mpnet,
+  roberta,
+  gpt2,
+  xlm_roberta,
+  albert,
+  t5,
+  mbart
+};
 
 /// The normalizer of the BERT classes.
 struct BertNormalization {

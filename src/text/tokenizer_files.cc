@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-enum class Family { bert, mpnet, roberta, gpt2, albert, t5, llama, gemma };
+enum class Family { bert, funnel, mpnet, roberta, gpt2, albert, t5, llama, gemma };
 
 constexpr std::array<const char*, 7> roles{"bos", "eos", "unk", "sep", "pad", "cls", "mask"};
 
@@ -26,6 +26,9 @@ constexpr std::array<const char*, 7> roles{"bos", "eos", "unk", "sep", "pad", "c
 std::string usual_name(Family family, const std::string& role) {
   static const std::map<std::string, std::string> bert{
       {"unk", "[UNK]"}, {"sep", "[SEP]"}, {"pad", "[PAD]"}, {"cls", "[CLS]"}, {"mask", "[MASK]"}};
+  static const std::map<std::string, std::string> funnel{
+      {"bos", "<s>"},   {"eos", "</s>"},  {"unk", "<unk>"},  {"sep", "<sep>"},
+      {"pad", "<pad>"}, {"cls", "<cls>"}, {"mask", "<mask>"}};
   static const std::map<std::string, std::string> mpnet{
       {"bos", "<s>"},   {"eos", "</s>"}, {"unk", "[UNK]"},  {"sep", "</s>"},
       {"pad", "<pad>"}, {"cls", "<s>"},  {"mask", "<mask>"}};
@@ -44,9 +47,9 @@ std::string usual_name(Family family, const std::string& role) {
   static const std::map<std::string, std::string> gemma{
       {"bos", "<bos>"}, {"eos", "<eos>"}, {"unk", "<unk>"}, {"pad", "<pad>"}, {"mask", "<mask>"}};
   static const std::map<Family, const std::map<std::string, std::string>*> families{
-      {Family::bert, &bert},   {Family::mpnet, &mpnet},   {Family::roberta, &roberta},
-      {Family::gpt2, &gpt2},   {Family::albert, &albert}, {Family::t5, &t5},
-      {Family::llama, &llama}, {Family::gemma, &gemma}};
+      {Family::bert, &bert},       {Family::funnel, &funnel}, {Family::mpnet, &mpnet},
+      {Family::roberta, &roberta}, {Family::gpt2, &gpt2},     {Family::albert, &albert},
+      {Family::t5, &t5},           {Family::llama, &llama},   {Family::gemma, &gemma}};
   const auto& names = *families.at(family);
   const auto found = names.find(role);
   return found == names.end() ? "" : found->second;
@@ -57,6 +60,7 @@ std::optional<Family> family_of_class(const TokenizerSpec& spec, const FolderOpt
   using Class = TokenizerClass;
   static const std::map<Class, std::pair<TokenizerKind, Family>> families{
       {Class::bert, {TokenizerKind::word_piece, Family::bert}},
+      {Class::funnel, {TokenizerKind::word_piece, Family::funnel}},
       {Class::mpnet, {TokenizerKind::word_piece, Family::mpnet}},
       {Class::roberta, {TokenizerKind::byte_level_bpe, Family::roberta}},
       {Class::gpt2, {TokenizerKind::byte_level_bpe, Family::gpt2}},
@@ -180,9 +184,11 @@ std::optional<Templates> templates_of(const TokenizerSpec& spec, Family family) 
   const auto cls = *spec.special.cls;
   const auto sep = *spec.special.sep;
   Templates templates;
-  templates.single = {token(cls, 0), text(0, 0), token(sep, 0)};
+  const std::int32_t first = family == Family::funnel ? 2 : 0;
+  templates.single = {token(cls, first), text(0, 0), token(sep, 0)};
   templates.pair = templates.single;
-  const bool two_types = family == Family::bert || family == Family::albert;
+  const bool two_types =
+      family == Family::bert || family == Family::funnel || family == Family::albert;
   const std::int32_t second = two_types ? 1 : 0;
   if (!two_types) templates.pair.push_back(token(sep, 0));
   templates.pair.push_back(text(1, second));

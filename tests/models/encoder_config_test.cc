@@ -386,7 +386,6 @@ TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
       {"t5", "those of LED, BART, Pegasus and mBART are"},
       {"gpt2", "take an encoder"},
       {"xlnet", "longformer-base-4096"},
-      {"funnel", "longformer-base-4096"},
       {"nystromformer", "longformer-base-4096"},
       {"reformer", "longformer-base-4096"},
       {"ernie", "BERT, RoBERTa"}};

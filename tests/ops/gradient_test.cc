@@ -39,6 +39,7 @@
 #include "ops/recompute.h"
 #include "ops/residual.h"
 #include "reformer_gradient_rows.h"
+#include "relative_gradient_rows.h"
 #include "slot_gradient_rows.h"
 #include "span_gradient_rows.h"
 #include "vector_gradient_rows.h"
@@ -406,8 +407,8 @@ Row layer_norm_row() {
           .truth = [](const Inputs& in) { return normalised(in[0], in[1], in[2]); }};
 }
 
-/// Rows of global tokens, of two documents, with masked tokens. Inputs: x, what the local attention
-/// has left, and the six projections.
+/// Rows of global tokens, of two documents, with masked tokens. Inputs: x, what the local
+/// attention has left, and the six projections.
 struct GlobalCase {
   static constexpr Index kHeads = 2, kSize = 4, kWidth = kHeads * kSize;
   AttentionSpec spec;
@@ -558,7 +559,8 @@ std::vector<Row> rows() {
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};
-  for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows()}) {
+  for (const auto& more :
+       {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows(), relative_rows()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -110,10 +110,11 @@ constexpr std::array<std::string_view, 37> kTokenizerAlways = {"_commit_hash",
                                                                "use_fast",
                                                                "verbose",
                                                                "vocab_file"};
-constexpr std::array<KeyValue, 14> kTokenizerValues = {{
+constexpr std::array<KeyValue, 15> kTokenizerValues = {{
     {"add_bos_token", "false"},
     {"add_eos_token", "false"},
     {"add_special_tokens", "true"},
+    {"clean_text", "true"},
     {"do_split_on_punc", "true"},
     {"errors", "\"replace\""},
     {"keep_accents", "false"},

@@ -11,6 +11,7 @@
 #include "engine/run/finite_results.h"
 #include "engine/run/model_implementation.h"
 #include "models/attention/attention.h"
+#include "models/funnel.h"
 #include "models/shared_layers.h"
 #include "ops/embedding.h"
 
@@ -42,6 +43,9 @@ std::vector<Tensor> layer_inputs(const Model::Implementation& model, const model
                                  std::span<const std::vector<float>> given) {
   if (given.empty()) return {};
   const Index layers = model.config.layers, width = model.config.hidden_size;
+  require(!model.config.recipe.funnel,
+          "layer inputs: expected a model whose layers all read the tokens, found a {}",
+          model.config.model_type());
   require(batch.documents() == 1, "layer inputs: expected one document, found {}",
           batch.documents());
   require(std::ssize(given) == layers, "layer inputs: expected one for each of {} layers, found {}",
@@ -85,6 +89,10 @@ std::optional<models::AttentionObserver> attention_observer(const Model::Impleme
     }
     head.columns = seen.local.columns();
     head.local = seen.local.to_floats();
+    if (const auto& funnel = config.recipe.funnel) {
+      head.tokens = head.columns = end - begin;
+      head.local = models::token_probabilities(*funnel, layer, end - begin, head.local);
+    }
     if (!seen.global.empty()) head.global = seen.global.to_floats();
     callback(std::move(head));
   };

@@ -10,7 +10,9 @@
 #include "models/attention/bigbird.h"
 #include "models/attention/blockwise.h"
 #include "models/attention/global_local.h"
+#include "models/funnel.h"
 #include "models/registry.h"
+#include "models/source_rows.h"
 
 namespace longformer {
 
@@ -55,6 +57,35 @@ double distance_flops(const models::EncoderConfig& config, std::int64_t n) {
           static_cast<double>(n) * static_cast<double>(std::min<Index>(n, rows)));
 }
 
+/// Layers of a Funnel Transformer (docs/spec/other-attentions.md#funnel): where a block begins,
+/// fewer rows read more. Scores are products of contents, values and distances, whose relative keys
+/// are made anew, and of kinds.
+double funnel_flops(const models::EncoderConfig& config, std::int64_t n) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const auto inner = static_cast<double>(config.query_width());
+  const auto wide = static_cast<double>(config.intermediate_size);
+  double flops = 0;
+  for (const auto& [queries, keys] : models::funnel_pairs(*config.recipe.funnel, n)) {
+    const auto from = static_cast<double>(queries), to = static_cast<double>(keys);
+    const double distances = 2 * to - 1;
+    flops += 4 * width * (from * (inner + wide) + (to + distances / 2) * inner) +
+             6 * inner * from * to + 4 * inner * from;
+  }
+  return flops;
+}
+
+/// Layers over all tokens that those of a model cost as much as: a block has half the rows of the
+/// one before, and its first layer may read these.
+double whole_layers(const models::EncoderConfig& config) {
+  if (!config.recipe.funnel) return static_cast<double>(config.layers);
+  double layers = 0;
+  for (const auto& [block, is_first] : models::funnel_places(*config.recipe.funnel)) {
+    const double share = 1 / static_cast<double>(Index{1} << std::max<Index>(block, 0));
+    layers += is_first && block > 0 ? 1.5 * share : share;
+  }
+  return layers;
+}
+
 /// The specs of all parts of the softmax of a layer.
 std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index layer,
                                     const std::shared_ptr<const kernels::AttentionRows>& rows) {
@@ -87,6 +118,7 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
 }  // namespace
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
+  if (config.recipe.funnel) return funnel_flops(config, n);
   const auto width = static_cast<double>(config.hidden_size);
   const Index global_rows = config.recipe.global_local ? config.recipe.global_local->globals : 0;
   const double linears = 2.0 * static_cast<double>(n + global_rows) * width *
@@ -126,7 +158,8 @@ double masked_lm_flops(const models::EncoderConfig& config, double tokens) {
 double decoder_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t m) {
   const auto width = static_cast<double>(config.hidden_size);
   const auto inner = static_cast<double>(config.decoder->intermediate_size);
-  const auto source = static_cast<double>(n), text = static_cast<double>(m);
+  const Index rows = models::tokens_of_row(n, config.decoder->source_rows);
+  const auto source = static_cast<double>((n + rows - 1) / rows), text = static_cast<double>(m);
   // Projections of the text, keys and values of the source, pairs with the source and in the text.
   const double layer = 2 * text * (6 * width * width + 2 * width * inner) +
                        4 * source * width * width + 4 * text * source * width +
@@ -162,10 +195,14 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   // A layer keeps query, key, value, attended rows, and the results of both blocks; the sums before
   // both norms in fp32; the wide rows before the activation; the denominators of attention.
   const std::int64_t heads = shape.tokens * config.query_width();
-  const std::int64_t layer =
+  std::int64_t layer =
       row * (2 * size + 2 * 4) + 4 * heads * size + wide + shape.tokens * config.heads * 4;
-  const std::int64_t kept =
-      shape.recomputes ? config.layers * row * size + layer : config.layers * layer;
+  // Relative keys of distances in both directions, and scores of kinds.
+  if (config.recipe.funnel) layer += 2 * heads * size + shape.tokens * config.heads * 3 * 4;
+  const auto times = [layers = whole_layers(config)](std::int64_t bytes) {
+    return static_cast<std::int64_t>(layers * static_cast<double>(bytes));
+  };
+  const std::int64_t kept = shape.recomputes ? times(row * size) + layer : times(layer);
   const std::int64_t embedding = row * (size + 4);
   // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
   const std::int64_t passing = 2 * wide + (2 * row + 4 * heads) * size;

@@ -56,6 +56,7 @@ std::optional<models::AdapterTraining> adapter_training(const TrainingOptions& o
   std::vector<std::string> parts = {"query", "value"};
   // One tensor has the keys too.
   if (config.recipe.packs_projections) parts = {"query_key_value"};
+  if (config.recipe.funnel) parts = {"q_head", "v_head"};
   for (const std::string& part : parts) add("encoder.layer.0.attention.self." + part);
   if (config.decoder) {
     for (const char* part : {"q_proj", "v_proj"}) {

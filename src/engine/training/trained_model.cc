@@ -10,6 +10,7 @@
 #include "formats/json.h"
 #include "formats/weights.h"
 #include "models/block_families.h"
+#include "models/funnel.h"
 #include "ops/embedding.h"
 #include "ops/gradients.h"
 #include "text/encoder_folder.h"
@@ -26,6 +27,22 @@ std::string architecture_of(const models::Family& family, const engine::Task& ta
 
 engine::Targets targets_of(const engine::TrainingBatch& batch) {
   return {.documents = batch.targets, .questions = batch.questions};
+}
+
+/// Tensors that are drawn where the folder has none: those of the head, and the decoder that tokens
+/// need of a Funnel Transformer without one.
+std::vector<models::WeightRecord> fresh_tensors(const models::EncoderConfig& config,
+                                                const engine::Task* task,
+                                                const models::Weights& weights) {
+  std::vector<models::WeightRecord> fresh = engine::head_tensors(config, task);
+  const auto of_decoder = [](const std::string& name) {
+    return name.starts_with(models::kFunnelDecoder);
+  };
+  if (!config.recipe.funnel || std::ranges::any_of(weights.names(), of_decoder)) return fresh;
+  for (const models::WeightRecord& tensor : models::encoder_tensors(config)) {
+    if (of_decoder(tensor.name)) fresh.push_back(tensor);
+  }
+  return fresh;
 }
 
 void share_global_projections(const std::string& folder, const models::Weights& weights) {
@@ -86,13 +103,16 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
     return (keeps_pooler && name.starts_with("pooler.")) || (chosen && chosen(name));
   };
   // Tensors that the trained head does not read, or would misread as tensors of another head.
-  const auto left_out = [this, same = found == setup_.task, pools](const std::string& name) {
+  const bool drops_decoder = config.recipe.funnel && !config.recipe.funnel->has_decoder;
+  const auto left_out = [this, same = found == setup_.task, pools,
+                         drops_decoder](const std::string& name) {
+    if (drops_decoder && name.starts_with(models::kFunnelDecoder)) return true;
     if (name.starts_with("pooler.")) return !pools;
     if (setup_.draws_head) return !models::is_of_encoder(name);
     return !same && !models::is_of_encoder(name) && !setup_.task->begins_with(name);
   };
   weights = models::Weights::trained(std::move(weights),
-                                     {.fresh = engine::head_tensors(config, setup_.task),
+                                     {.fresh = fresh_tensors(config, setup_.task, weights),
                                       .seed = options.seed,
                                       .frozen = frozen,
                                       .left_out = left_out,

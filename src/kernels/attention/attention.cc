@@ -33,12 +33,52 @@ Index farthest_steps(const AttentionSpec& spec, const HeadPattern& head) {
   return farthest;
 }
 
+/// Throws Error unless there is a relative key for every pair of places.
+void check_places(const AttentionSpec& spec, Index distances) {
+  const RowPlaces& places = *spec.rows->places;
+  const auto first_of = [](std::span<const Index> all) {
+    const auto found = std::ranges::find_if(all, [](Index p) { return p != RowPlaces::kNone; });
+    return found == all.end() ? RowPlaces::kNone : *found;
+  };
+  for (const AttentionDocument& document : spec.rows->documents) {
+    const auto queries =
+        std::span(places.queries).subspan(at(document.query_begin), at(document.query_count));
+    const auto keys =
+        std::span(places.keys).subspan(at(document.key_begin), at(document.key_count));
+    const Index query = first_of(queries), key = first_of(keys);
+    if (query == RowPlaces::kNone || key == RowPlaces::kNone) continue;
+    const Index nearest = places.origin + query - keys.back();
+    const Index farthest = places.origin + queries.back() - key;
+    require(nearest >= 0 && farthest < distances,
+            "attention: expected relative keys for the distances {} to {}, found {} to {}",
+            nearest - places.origin, farthest - places.origin, -places.origin,
+            distances - 1 - places.origin);
+  }
+}
+
+void check_kind_scores(const AttentionSpec& spec, const Tensor* scores) {
+  const auto& places = spec.rows->places;
+  const bool has_kinds = places && !places->key_kinds.empty();
+  require((scores != nullptr) == has_kinds,
+          "attention: expected scores of kinds exactly when keys have kinds");
+  if (!has_kinds) return;
+  const Index kinds = scores->shape().size() == 3 ? scores->dimension(2) : 0;
+  check_shape("scores of kinds", *scores,
+              {static_cast<Index>(spec.heads.size()), spec.rows->query_count(), kinds});
+  require(scores->dtype() == DType::f32, "attention: expected scores of kinds in fp32, found {}",
+          name_of(scores->dtype()));
+  for (const std::uint8_t kind : places->key_kinds) {
+    require(kind == RowPlaces::kNoKind || kind < kinds,
+            "attention: expected kinds of keys below {}, found {}", kinds, kind);
+  }
+}
+
 void check_relative(const AttentionSpec& spec, const AttentionInputs& in) {
   require((in.relative != nullptr) == spec.relative_positions,
           "attention: expected relative keys exactly when the spec has relative positions");
   if (!spec.relative_positions) return;
   const auto heads = static_cast<Index>(spec.heads.size());
-  const auto& [content, position, keys] = *in.relative;
+  const auto& [content, position, keys, kind_scores] = *in.relative;
   check_shape("a content bias", content, {heads, spec.head_size});
   check_shape("a position bias", position, {heads, spec.head_size});
   require(content.dtype() == DType::f32 && position.dtype() == DType::f32,
@@ -48,6 +88,8 @@ void check_relative(const AttentionSpec& spec, const AttentionInputs& in) {
   check_shape("relative keys", keys, {heads, distances, spec.head_size});
   require(keys.dtype() == in.query.dtype(), "attention: expected relative keys in {}, found {}",
           name_of(in.query.dtype()), name_of(keys.dtype()));
+  check_kind_scores(spec, kind_scores);
+  if (spec.rows->places) return check_places(spec, distances);
   for (const HeadPattern& head : spec.heads) {
     const Index farthest = farthest_steps(spec, head);
     require(distances > farthest, "attention: expected relative keys for {} distances, found {}",

@@ -15,13 +15,17 @@
 namespace longformer::kernels {
 
 /// Positions as in Transformer-XL (docs/spec/language-models.md#d2, #g1): with t the dilation steps
-/// from key j back to query i, the score is ((q_i + u)·k_j + (q_i + v)·r_t) / √d.
+/// from key j back to query i, the score is ((q_i + u)·k_j + (q_i + v)·r_t) / √d. Where rows have
+/// places, t is what RowPlaces says.
 struct RelativePositions {
   const Tensor& content_bias;   ///< u [H, d] fp32
   const Tensor& position_bias;  ///< v [H, d] fp32
   /// r [H, m, d] of the dtype of the queries; row t belongs to the distance t · dilation of its
   /// head. m is above every t that occurs.
   const Tensor& keys;
+  /// [H, nq, K] fp32, given exactly when keys have kinds (RowPlaces): what is added to the scores,
+  /// as they go into the softmax, of a query and the keys of each kind.
+  const Tensor* kind_scores = nullptr;
 };
 
 /// Positions as in DeBERTa (docs/spec/modern-encoders.md#disentangled): with u the row of the
@@ -66,9 +70,10 @@ struct DistanceKeyGradients {
 };
 
 struct RelativeGradients {
-  Tensor& content_bias;   ///< [H, d] fp32
-  Tensor& position_bias;  ///< [H, d] fp32
-  Tensor& keys;           ///< [H, m, d] of the dtype of the queries
+  Tensor& content_bias;           ///< [H, d] fp32
+  Tensor& position_bias;          ///< [H, d] fp32
+  Tensor& keys;                   ///< [H, m, d] of the dtype of the queries
+  Tensor* kind_scores = nullptr;  ///< [H, nq, K] fp32; null exactly when there are none
 };
 
 /// The inputs and results of a forward pass, the gradient of its output, and where the gradients of

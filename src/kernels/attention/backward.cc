@@ -182,6 +182,11 @@ void check_gradients(const AttentionSpec& spec, const AttentionBackwardArguments
   alike("the content bias", in.relative_gradients->content_bias, in.relative->content_bias);
   alike("the position bias", in.relative_gradients->position_bias, in.relative->position_bias);
   alike("the relative keys", in.relative_gradients->keys, in.relative->keys);
+  const Tensor* scores = in.relative->kind_scores;
+  Tensor* to = in.relative_gradients->kind_scores;
+  require((to != nullptr) == (scores != nullptr),
+          "attention: expected a gradient of scores of kinds exactly when there are some");
+  if (scores != nullptr) alike("the scores of kinds", *to, *scores);
 }
 
 /// All heads, or all parts of them, on all threads.
@@ -293,6 +298,10 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgume
                       .distance_bias = in.distance_bias,
                       .distance_keys = in.distance_keys});
   check_gradients(spec, in);
+  if (in.relative_gradients != nullptr && in.relative_gradients->kind_scores != nullptr) {
+    Tensor& sums = *in.relative_gradients->kind_scores;
+    std::fill_n(sums.data<float>(), sums.size(), 0.0f);
+  }
   const BackwardPlan plan(spec, in);
   if (form == BackwardForm::products) {
     run_all<ProductBackwardWorker>(plan);

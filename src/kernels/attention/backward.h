@@ -9,6 +9,7 @@
 #include "kernels/attention/distance_bias.h"
 #include "kernels/attention/distance_keys.h"
 #include "kernels/attention/fused_tile.h"
+#include "kernels/attention/key_kinds.h"
 #include "kernels/attention/relative.h"
 #include "kernels/attention/tasks.h"
 
@@ -108,6 +109,7 @@ class BackwardWorker {
   void send_back(Index tile, Range Lane::*range, Index end, HeadSums& sums);
   void send_back(Index begin, Index end);
   void send_biases_back(Range keys, const float* weights);
+  void send_kinds_back(Range keys);
   void add_key_sums(const KeySequence& keys, HeadSums& sums) const;
   void write_query_gradients(HeadSums& sums);
   void write_zeros(Index row);
@@ -144,6 +146,7 @@ class BackwardWorker {
   float* query_sums_ = nullptr;
   float* position_sums_ = nullptr;
   std::optional<RelativeTerm> relative_;
+  std::optional<KindTerm> kinds_;
   std::optional<DistanceBias> bias_;
   std::optional<DistanceKeyTerm> distance_keys_;
 

@@ -77,8 +77,13 @@ BackwardWorker::BackwardWorker(const BackwardPlan& plan) : plan_(plan) {
   work_.scale =
       static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(spec.head_size)));
   if (plan.distances > 0) {
-    relative_.emplace(plan.kernels, spec.head_size, plan.distances,
-                      plan.chunk_rows + plan.queries_per_task);
+    // Places may lie anywhere.
+    const Index most = spec.rows->places ? plan.distances : plan.chunk_rows + plan.queries_per_task;
+    relative_.emplace(plan.kernels, spec.head_size, plan.distances, most);
+    const Tensor* scores = plan.in.relative->kind_scores;
+    if (scores != nullptr) {
+      kinds_.emplace(*scores, spec.rows->places->key_kinds, plan.kernels.lanes, plan.chunk_rows);
+    }
   }
   if (spec.distance_bias) bias_.emplace(*plan.in.distance_bias, plan.kernels.lanes);
   if (spec.distance_keys) {
@@ -184,7 +189,8 @@ void BackwardWorker::run(const Task& task, HeadSums& sums) {
       next_lane_ = (tile + 1) * plan_.kernels.lanes;
       for (Index i = 0; i < plan_.kernels.lanes; ++i) {
         const Index lane = std::min<Index>(tile * plan_.kernels.lanes + i, lanes_.size() - 1);
-        lane_numbers_[i] = floor_divide(lanes_[lane].position, dilation);
+        lane_numbers_[i] = plan_.rows.query_number(lanes_[lane], dilation);
+        if (kinds_) kinds_->take_query(i, lanes_[lane].row);
       }
       send_back(tile, &Lane::window, end, sums);
       send_back(tile, &Lane::globals, end, sums);
@@ -266,7 +272,8 @@ void BackwardWorker::pack_keys(const KeySequence& keys, Range places) {
       const Index row = keys.row(place);
       const Index from = head_offset(in.key, row);
       places_[packed_] = place;
-      key_numbers_[packed_] = keys.number(place);
+      key_numbers_[packed_] = plan_.rows.key_number(keys, place);
+      if (kinds_) kinds_->take_key(packed_, row);
       columns_[packed_] = static_cast<std::uint32_t>(row) * DropoutRow::kColumnStep;
       if (in_place_) {
         // Nothing is copied.
@@ -450,7 +457,12 @@ void BackwardWorker::send_back(Index tile, Range Lane::*range, Index end, HeadSu
   const RelativeTile relative = {position_query_.lanes, position_query_.rows, lane_numbers_,
                                  key_numbers_};
   relative_->scores(relative, {begin, all.end}, 1.0f, added_);
+  if (kinds_) {
+    const float factor = std::sqrt(static_cast<float>(plan_.spec.head_size));
+    kinds_->add_scores(head_, {begin, all.end}, factor, added_);
+  }
   send_back(begin, all.end);
+  if (kinds_) send_kinds_back({begin, all.end});
   relative_->send_back(relative, {begin, all.end}, work_.weights,
                        position_sums_ + tile * plan_.dims * lanes,
                        sums.relative_keys.data<float>());
@@ -468,6 +480,16 @@ void BackwardWorker::send_back(Index begin, Index end) {
     const Index last = std::min(first + kBlock, end);
     plan_.kernels.send_back(block, first, last);
     if (plan_.in.distance_bias_gradient != nullptr) send_biases_back({first, last}, block.weights);
+  }
+}
+
+void BackwardWorker::send_kinds_back(Range keys) {
+  Tensor& gradient = *plan_.in.relative_gradients->kind_scores;
+  const float* weights = work_.weights;
+  if (plan_.kernels.pack == 1) {
+    kinds_->send_back(head_, keys, weights, gradient);
+  } else {
+    kinds_->send_back(head_, keys, reinterpret_cast<const BFloat16*>(weights), gradient);
   }
 }
 

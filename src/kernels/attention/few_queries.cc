@@ -345,7 +345,7 @@ WindowTask window_of(const HeadPattern& head, const AttentionDocument& document,
 bool has_few_queries(const AttentionSpec& spec, const AttentionDocument& document) {
   return document.query_count <= kFewQueries && spec.causal && !spec.dropout.active() &&
          !spec.distance_bias && !spec.distance_keys && spec.rows->global_keys.empty() &&
-         spec.rows->key_mask.empty();
+         spec.rows->key_mask.empty() && !spec.rows->places;
 }
 
 void attend_few_queries(const AttentionSpec& spec, const AttentionArguments& in) {

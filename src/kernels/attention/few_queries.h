@@ -33,8 +33,8 @@ void attend_few_queries(const Tensor& query, std::span<const KeySource> sources,
                         int threads);
 
 /// Whether a document of a causal pattern has so few queries that fused attention leaves them to
-/// the function below: with dropout, biases or keys of distances, masks and global keys it has
-/// none.
+/// the function below: with dropout, biases or keys of distances, masks, global keys and places it
+/// has none.
 bool has_few_queries(const AttentionSpec& spec, const AttentionDocument& document);
 
 /// One query of one head, and the keys that it sees, oldest first.

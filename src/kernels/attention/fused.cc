@@ -18,6 +18,7 @@
 #include "kernels/attention/distance_keys.h"
 #include "kernels/attention/few_queries.h"
 #include "kernels/attention/fused_tile.h"
+#include "kernels/attention/key_kinds.h"
 #include "kernels/attention/products.h"
 #include "kernels/attention/relative.h"
 #include "kernels/attention/tasks.h"
@@ -141,6 +142,12 @@ class Worker {
   void stage_queries(Index tile, const float* bias);
   const std::byte* with_bias(const std::byte* row, const float* bias);
   void attend_in_training(Index tile);
+  /// Factor of what is added to scores: these are exponents of two where queries hold the scale,
+  /// see ScoreUnit.
+  float added_factor() const {
+    return plan_.kernels.pack == 1 ? std::numbers::log2e_v<float>
+                                   : std::sqrt(static_cast<float>(plan_.spec.head_size));
+  }
   void pack_until(const KeySequence& keys, Index end);
   void prefetch_packed(Index count);
   void pack_key(const std::byte* row, Index at);
@@ -196,11 +203,12 @@ class Worker {
   Index head_ = 0;
   Index dilation_ = 1;
 
-  // These are used only in training.
+  // Used only in training.
   std::optional<RelativeTerm> relative_;
   bool relative_started_ = false;
   std::optional<DistanceBias> bias_;
   std::optional<DistanceKeyTerm> distance_keys_;
+  std::optional<KindTerm> kinds_;
   float* added_ = nullptr;
   std::uint32_t* starts_ = nullptr;
   std::uint32_t* twists_ = nullptr;
@@ -272,8 +280,12 @@ void Worker::prepare_training() {
   }
   if (plan_.distances == 0) return;
   narrow_.resize(static_cast<std::size_t>(plan_.spec.head_size));
+  const bool anywhere = plan_.spec.rows->places.has_value();
   relative_.emplace(plan_.kernels, plan_.spec.head_size, plan_.distances,
-                    plan_.chunk_rows + kQueriesPerTask);
+                    anywhere ? plan_.distances : plan_.chunk_rows + kQueriesPerTask);
+  if (plan_.in.relative->kind_scores == nullptr) return;
+  kinds_.emplace(*plan_.in.relative->kind_scores, plan_.spec.rows->places->key_kinds,
+                 plan_.kernels.lanes, plan_.chunk_rows);
 }
 
 void Worker::run(const Task& task) {
@@ -283,13 +295,7 @@ void Worker::run(const Task& task) {
   }
   dilation_ = task.sees_everything ? 1 : plan_.spec.heads[task.head].dilation;
   head_ = task.head;
-  if (bias_) {
-    // Scores are exponents of two where queries hold the scale, see ScoreUnit.
-    const bool scaled = plan_.kernels.pack == 1;
-    bias_->start_head(*plan_.in.distance_bias, head_, dilation_,
-                      scaled ? std::numbers::log2e_v<float>
-                             : std::sqrt(static_cast<float>(plan_.spec.head_size)));
-  }
+  if (bias_) bias_->start_head(*plan_.in.distance_bias, head_, dilation_, added_factor());
   if (distance_keys_) distance_keys_->start_head(head_);
   document_ = task.document;
   plan_.rows.collect(task, lanes_, blind_);
@@ -407,7 +413,8 @@ void Worker::pack_until(const KeySequence& keys, Index end) {
       pack_key(row_of(plan_.in.key, row), packed_);
       if (plan_.training) {
         columns_[packed_] = static_cast<std::uint32_t>(row) * DropoutRow::kColumnStep;
-        key_numbers_[packed_] = keys.number(packed_until_);
+        key_numbers_[packed_] = plan_.rows.key_number(keys, packed_until_);
+        if (kinds_) kinds_->take_key(packed_, row);
       }
       const std::byte* value = row_of(plan_.in.value, row);
       if (plan_.kernels.pack == 1) {
@@ -548,7 +555,8 @@ void Worker::attend_in_training(Index tile) {
     const DropoutRow mask = dropout_row(plan_.spec.dropout, head_, lane.row);
     starts_[i] = mask.start;
     twists_[i] = mask.twist;
-    lane_numbers_[i] = floor_divide(lane.position, dilation_);
+    lane_numbers_[i] = plan_.rows.query_number(lane, dilation_);
+    if (kinds_) kinds_->take_query(i, lane.row);
     if (work_.tile.first[i] >= work_.tile.last[i]) continue;
     keys.begin = std::min(keys.begin, static_cast<Index>(work_.tile.first[i]));
     keys.end = std::max(keys.end, static_cast<Index>(work_.tile.last[i]));
@@ -570,6 +578,7 @@ void Worker::attend_in_training(Index tile) {
     // Queries in fp32 hold the scale, see ScoreUnit.
     relative_->scores(relative, keys, plan_.kernels.pack == 1 ? work_.scale : 1.0f, added_);
   }
+  if (kinds_) kinds_->add_scores(head_, keys, added_factor(), added_);
   plan_.kernels.attend_training(work_);
 }
 

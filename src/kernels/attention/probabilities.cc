@@ -32,16 +32,40 @@ struct Head {
   /// Products of queries with keys of distances, and of keys with queries of distances, scaled,
   /// [n, P]; empty without.
   std::vector<float> query_rows = {}, key_rows = {};
+  const RelativePositions* relative = nullptr;
+  const RowPlaces* places = nullptr;
+  Index number = 0, query_begin = 0, key_begin = 0;
+  /// q + u [nq, d], and products of q + v with relative keys, scaled, [nq, m]; empty without.
+  std::vector<float> content_query = {}, relative_rows = {};
   float* out;
 
   float scale() const { return 1 / std::sqrt(static_cast<float>(size)); }
 };
+
+float relative_term(const Head& head, Index query, Index key) {
+  const Index rows = head.relative->keys.dimension(1);
+  Index row = (head.rows.query_offset + query - key) / head.pattern.dilation;
+  float term = 0;
+  if (head.places != nullptr) {
+    row = head.places->query_number(head.query_begin + query) -
+          head.places->key_number(head.key_begin + key);
+    const Tensor* scores = head.relative->kind_scores;
+    const auto& kinds = head.places->key_kinds;
+    const auto kind = kinds.empty() ? RowPlaces::kNoKind : kinds[at(head.key_begin + key)];
+    if (scores != nullptr && kind != RowPlaces::kNoKind) {
+      const Index of_head = head.number * scores->dimension(1) + head.query_begin + query;
+      term = scores->data<float>()[of_head * scores->dimension(2) + kind];
+    }
+  }
+  return row < 0 || row >= rows ? term : term + head.relative_rows[at(query * rows + row)];
+}
 
 /// The terms of positions in the score of a query and a key of the document.
 float position_term(const Head& head, Index query, Index key) {
   const Index position = head.rows.query_offset + query;
   float term = head.biases.at(key - position);
   if (head.term) term += head.term(query, key);
+  if (head.relative != nullptr) term += relative_term(head, query, key);
   if (head.distances == nullptr) return term;
   const Index row = row_at(*head.distances, position - key), count = head.distances->count();
   if (!head.query_rows.empty()) term += head.query_rows[query * count + row];
@@ -179,6 +203,14 @@ std::vector<float> gathered(const std::vector<Index>& rows, const float* from, I
   return result;
 }
 
+/// The queries of a head with a bias of that head, [nq, d].
+std::vector<float> biased(const Head& head, const Tensor& bias) {
+  const float* own = bias.data<float>() + head.number * head.size;
+  std::vector<float> sums(head.query, head.query + head.rows.query_count * head.size);
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += own[i % at(head.size)];
+  return sums;
+}
+
 /// The rows of one head in fp32, [n, d].
 Tensor head_of(const Tensor& tensor, Index head) {
   return tensor.slice_rows(head, 1).to(DType::f32);
@@ -234,20 +266,30 @@ void attention_probabilities(const AttentionSpec& spec, const ScoreInputs& in, D
                .term = in.term,
                .out = out.data()};
   if (!layout.dense) head.global_keys = gathered(rows.globals, head.key, d);
+  const auto products = [&](const float* of, Index count, const Tensor* with) {
+    std::vector<float> found;
+    if (with == nullptr) return found;
+    const Tensor rows_of_head = head_of(*with, which.head);
+    found.resize(static_cast<std::size_t>(count * with->dimension(1)));
+    gemm({.m = count, .n = with->dimension(1), .k = d, .transpose_b = true, .alpha = head.scale()},
+         of, rows_of_head.data<float>(), found.data());
+    return found;
+  };
   if (in.distance_keys != nullptr) {
     head.distances = in.distance_keys;
-    const auto products = [&](const float* of, Index count, const Tensor* with) {
-      std::vector<float> found;
-      if (with == nullptr) return found;
-      const Tensor rows_of_head = head_of(*with, which.head);
-      found.resize(static_cast<std::size_t>(count * with->dimension(1)));
-      gemm(
-          {.m = count, .n = with->dimension(1), .k = d, .transpose_b = true, .alpha = head.scale()},
-          of, rows_of_head.data<float>(), found.data());
-      return found;
-    };
     head.query_rows = products(head.query, rows.query_count, in.distance_keys->keys);
     head.key_rows = products(head.key, rows.key_count, in.distance_keys->queries);
+  }
+  if (in.relative != nullptr) {
+    head.relative = in.relative;
+    if (spec.rows->places) head.places = &*spec.rows->places;
+    head.number = which.head;
+    head.query_begin = document.query_begin;
+    head.key_begin = document.key_begin;
+    const std::vector<float> moved = biased(head, in.relative->position_bias);
+    head.relative_rows = products(moved.data(), rows.query_count, &in.relative->keys);
+    head.content_query = biased(head, in.relative->content_bias);
+    head.query = head.content_query.data();
   }
   const auto blocks = blocks_of(layout.rows, layout.dense ? 1 : head.pattern.dilation);
   const auto tasks = static_cast<Index>(blocks.size());

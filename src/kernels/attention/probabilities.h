@@ -37,6 +37,7 @@ struct ScoreInputs {
   const Tensor& key;
   const Tensor* distance_bias = nullptr;
   const DistanceKeys* distance_keys = nullptr;
+  const RelativePositions* relative = nullptr;
   /// May be empty. Of the dense form only.
   ScoreTerm term = {};
 };

@@ -33,10 +33,19 @@ void RelativeTerm::start_head(const Tensor& keys, Index head) {
   pair_rows(rows_, distances_, dims_, pairs_);
 }
 
-/// Distances that occur between the queries and the keys, from an even one on.
+/// Distances that occur between the queries and the keys, from an even one on. Rows without a place
+/// come first.
 Range RelativeTerm::distances_of(const RelativeTile& tile, Range keys) const {
-  const Index nearest = tile.query_numbers.front() - tile.key_numbers[keys.end - 1];
-  const Index farthest = tile.query_numbers.back() - tile.key_numbers[keys.begin];
+  const auto first_place = [](std::span<const Index> numbers) {
+    return std::ranges::find_if(numbers, [](Index n) { return n > RowPlaces::kNone; });
+  };
+  const auto queries = tile.query_numbers;
+  const auto seen = tile.key_numbers.subspan(static_cast<std::size_t>(keys.begin),
+                                             static_cast<std::size_t>(keys.end - keys.begin));
+  const auto query = first_place(queries), key = first_place(seen);
+  if (query == queries.end() || key == seen.end()) return {};
+  const Index nearest = *query - seen.back();
+  const Index farthest = queries.back() - *key;
   return {std::max<Index>(nearest, 0) / 2 * 2, std::min(farthest + 1, distances_)};
 }
 

@@ -13,7 +13,8 @@
 namespace longformer::kernels {
 
 /// The queries of a tile, with v, and the keys of a chunk. Numbers count within the residue class
-/// of the dilation and are ascending; the distance of a key is their difference.
+/// of the dilation, or are those of places, and are ascending; the distance of a key is their
+/// difference.
 struct RelativeTile {
   const float* queries = nullptr;     ///< [units][lanes]
   const float* query_rows = nullptr;  ///< [lanes / pack][dims]; only in the backward pass

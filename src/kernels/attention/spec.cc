@@ -32,7 +32,11 @@ void check_heads(const AttentionSpec& spec) {
             "attention: head {}: expected a dilation of 1 with keys of distances, found {}", head,
             dilation);
     const Index behind = spec.heads[head].most_right();
-    require(!spec.relative_positions || behind == 0,
+    const bool has_places = spec.rows->places.has_value();
+    require(!spec.relative_positions || !has_places || dilation == 1,
+            "attention: head {}: expected a dilation of 1 with places of rows, found {}", head,
+            dilation);
+    require(!spec.relative_positions || has_places || behind == 0,
             "attention: head {}: expected a reach of 0 to the right with relative positions, found "
             "{}",
             head, behind);
@@ -90,6 +94,33 @@ void check_keys(const AttentionSpec& spec) {
     require(mask_size == 0 || spec.rows->key_mask[key] != 0,
             "attention: expected global keys that are not masked, found masked key {}", key);
     previous = key;
+  }
+}
+
+/// Places ascend in a document; none come first.
+void check_places(const char* what, std::span<const Index> places) {
+  const auto falls = [](Index a, Index b) { return b <= a && a != RowPlaces::kNone; };
+  const auto found = std::adjacent_find(places.begin(), places.end(), falls);
+  require(found == places.end(), "attention: expected ascending places of {}, found {} after {}",
+          what, found == places.end() ? 0 : *(found + 1), found == places.end() ? 0 : *found);
+}
+
+void check_places(const AttentionSpec& spec) {
+  if (!spec.relative_positions || !spec.rows->places) return;
+  const RowPlaces& places = *spec.rows->places;
+  const Index queries = spec.rows->query_count(), keys = spec.rows->key_count();
+  require(std::ssize(places.queries) == queries && std::ssize(places.keys) == keys,
+          "attention: expected places of {} queries and {} keys, found {} and {}", queries, keys,
+          places.queries.size(), places.keys.size());
+  require(places.key_kinds.empty() || std::ssize(places.key_kinds) == keys,
+          "attention: expected kinds of {} keys, found {}", keys, places.key_kinds.size());
+  for (const AttentionDocument& document : spec.rows->documents) {
+    check_places("queries", std::span(places.queries)
+                                .subspan(static_cast<std::size_t>(document.query_begin),
+                                         static_cast<std::size_t>(document.query_count)));
+    check_places("keys", std::span(places.keys)
+                             .subspan(static_cast<std::size_t>(document.key_begin),
+                                      static_cast<std::size_t>(document.key_count)));
   }
 }
 
@@ -173,6 +204,7 @@ void check(const AttentionSpec& spec) {
   check_heads(spec);
   check_documents(spec);
   check_keys(spec);
+  check_places(spec);
 }
 
 double visible_pairs(const AttentionSpec& spec) {

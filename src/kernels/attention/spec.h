@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -62,6 +63,30 @@ struct AttentionDocument {
   Index query_offset = 0;
 };
 
+/// Places of rows on the axis of relative positions where they are not those of the rows
+/// themselves: distances then go in both directions, and steps of queries may be larger than those
+/// of keys.
+struct RowPlaces {
+  /// A row without a place has no term of positions. It comes before all others of its document.
+  static constexpr Index kNone = -kUnlimitedReach;
+  static constexpr std::uint8_t kNoKind = 255;
+
+  /// One for each query row and key row, ascending in a document.
+  std::vector<Index> queries, keys;
+  /// The relative key of distance 0: that of place p of a query and place r of a key is number
+  /// origin + p − r.
+  Index origin = 0;
+  /// Kind of each key, for RelativePositions::kind_scores; empty where keys have none.
+  std::vector<std::uint8_t> key_kinds = {};
+
+  /// Numbers whose difference is the relative key, below all or above all where one has no place.
+  Index query_number(Index row) const {
+    const Index place = queries[static_cast<std::size_t>(row)];
+    return place == kNone ? 2 * kNone : place + origin;
+  }
+  Index key_number(Index row) const { return keys[static_cast<std::size_t>(row)]; }
+};
+
 /// Rows of a batch, independent of the layer. A forward pass builds them once; all layers and their
 /// backward passes share them.
 struct AttentionRows {
@@ -73,6 +98,8 @@ struct AttentionRows {
   std::vector<Index> global_keys;
   /// One byte per key row, 0 = masked; empty when nothing is masked.
   std::vector<std::uint8_t> key_mask;
+  /// For relative positions; absent where rows follow each other and see what is before them.
+  std::optional<RowPlaces> places = std::nullopt;
 
   Index query_count() const;
   Index key_count() const;
@@ -99,7 +126,8 @@ struct AttentionPattern {
   std::vector<HeadPattern> heads;
   bool causal = false;
   GlobalQueries global_queries = GlobalQueries::windowed;
-  /// Scores have a term of RelativePositions. Needs reach_right 0 in every head and no global keys.
+  /// Scores have a term of RelativePositions. Needs no global keys and, in every head, reach_right
+  /// 0 or, where rows have places, dilation 1.
   bool relative_positions = false;
   /// Scores have biases by distance (AttentionArguments::distance_bias). Needs no global keys, and
   /// is not for relative positions.

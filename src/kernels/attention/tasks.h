@@ -71,6 +71,17 @@ class AttentionTasks {
 
   std::span<const Index> globals_of(const AttentionDocument& document) const;
 
+  /// Numbers whose differences are distances: those of rows in the residue class of the dilation,
+  /// or their places.
+  Index query_number(const Lane& lane, Index dilation) const {
+    const auto& places = spec_.rows->places;
+    return places ? places->query_number(lane.row) : floor_divide(lane.position, dilation);
+  }
+  Index key_number(const KeySequence& keys, Index place) const {
+    const auto& places = spec_.rows->places;
+    return places ? places->key_number(keys.row(place)) : keys.number(place);
+  }
+
  private:
   bool sees_everything(const AttentionDocument& document, Index position) const;
   bool masked(Index key_row) const {

@@ -16,6 +16,7 @@
 #include "ops/attention_probabilities.h"
 #include "ops/attention_shares.h"
 #include "ops/context.h"
+#include "ops/relative_terms.h"
 
 namespace longformer::models {
 
@@ -44,9 +45,12 @@ struct SharedInput {
   std::vector<std::shared_ptr<const ops::Rotation>> rotations = {};
   /// Biases by distance (LayerRecipe::distance_bias).
   std::optional<Tensor> distance_bias = std::nullopt;
-  /// Table of distances [P, D], and the row of each distance (LayerRecipe::distance_keys).
+  /// Table of distances [P, D], and the row of each distance (LayerRecipe::distance_keys); that of
+  /// a Funnel Transformer is in fp32, in the order of RowPlaces.
   std::optional<Tensor> distance_table = std::nullopt;
   std::shared_ptr<const std::vector<std::int32_t>> distance_rows = {};
+  /// How rows stand to the kinds of keys (RelativePositions::kind_scores).
+  std::shared_ptr<const ops::KindRelations> kind_relations = {};
   /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.
@@ -145,6 +149,11 @@ std::unique_ptr<Attention> bigbird_attention(const EncoderConfig& config, Index 
 /// docs/spec/other-attentions.md#h5).
 std::unique_ptr<Attention> blockwise_attention(const EncoderConfig& config, Index layer,
                                                const LayerSource& source);
+
+/// Rows of a block attend to each other, or to those of the block before (Funnel Transformer,
+/// docs/spec/other-attentions.md#funnel). Names of tensors begin with `name`.
+std::unique_ptr<Attention> funnel_attention(const EncoderConfig& config, const std::string& name,
+                                            std::uint64_t place, const LayerSource& source);
 
 /// Every token attends to a few rows that stand for all (Linformer,
 /// docs/spec/low-rank-and-kernels.md#e).

@@ -184,6 +184,7 @@ Json target_config(const Conversion& conversion, const std::string& architecture
                   ? led_config(conversion.source_json, conversion.config, conversion.windows(),
                                conversion.plan.max_positions)
                   : longformer_config(conversion);
+  if (const auto& rows = conversion.options.cross_attention_rows) json[kSourceRowsKey] = *rows;
   json["architectures"] = {architecture};
   set_dtype(conversion, json);
   return json;
@@ -246,6 +247,17 @@ void check_target(const Conversion& conversion) {
           "{}: expected an empty folder or a new name, found files: ask to overwrite them", target);
 }
 
+void check_source_rows(const Conversion& conversion) {
+  const auto& rows = conversion.options.cross_attention_rows;
+  if (!rows) return;
+  require(*rows >= 1 && *rows <= kMaxTarget, OptionName("cross_attention_rows"),
+          "expected a number from 1 to {}, found {}", kMaxTarget, *rows);
+  require(conversion.writes_texts() && conversion.keeps_attention(),
+          OptionName("cross_attention_rows"),
+          "expected a model that writes texts, which becomes an LED, found a {}",
+          conversion.config.model_type());
+}
+
 void check_dilations(const Conversion& conversion) {
   const EncoderConfig& config = conversion.config;
   const std::size_t dilations = conversion.options.dilations.size();
@@ -288,6 +300,7 @@ Conversion read_source(const std::string& source, const std::string& target,
           OptionName("window"), "expected one number, or {} for the {} layers, found {}",
           conversion.config.layers, conversion.config.layers, windows);
   check_dilations(conversion);
+  check_source_rows(conversion);
   conversion.plan = {.max_positions = options.max_positions.value_or(positions),
                      .dtype = dtype_of(options.dtype)};
   return conversion;
@@ -488,6 +501,12 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
         "windows without dilation",
         target_folder,
         options.dilations.empty() ? "is kept" : "is new: the result has to be trained with it"));
+  }
+  if (options.cross_attention_rows && options.note) {
+    options.note(fmt::format(
+        "{}: cross_attention_rows is another attention than the source's, and has to be trained; "
+        "transformers does not know it",
+        target_folder));
   }
   // RoBERTa's and Longformer's head always use the exact GELU, BERT's the model's activation.
   const auto& masked_lm = config.traits().masked_lm;

@@ -55,7 +55,7 @@ class MultipleChoice final : public Task {
   }
 
   std::optional<HeadParts> parts(const models::EncoderConfig& config) const override {
-    return HeadParts{.classifier = "classifier",
+    return HeadParts{.classifier = std::string(config.traits().choice_classifier),
                      .outputs = 1,
                      .layer = &config.traits().choice_layer,
                      .recipe = config.head,

@@ -19,6 +19,7 @@
 #include "longformer/text.h"
 #include "models/language_model_config.h"
 #include "models/registry.h"
+#include "models/source_rows.h"
 #include "ops/embedding.h"
 #include "tasks/writing/sequence_to_sequence.h"
 #include "tasks/writing/text_search.h"
@@ -671,8 +672,9 @@ SourceAttention TextGenerator::source_attention(const std::string& document,
   observer.heads = chosen_indices(options.heads, config.decoder->heads, "head");
   result.weights.assign(ids.size() * source.ids.size(), 0.0f);
   const float part = 1.0f / static_cast<float>(observer.layers.size() * observer.heads.size());
-  observer.observe = [&](Index, const ops::HeadProbabilities& seen) {
-    const std::vector<float> values = seen.local.to_floats();
+  observer.observe = [&, rows = config.decoder->source_rows](Index,
+                                                             const ops::HeadProbabilities& seen) {
+    const auto values = models::weights_of_tokens(seen.local.to_floats(), n, rows);
     for (std::size_t i = 0; i < values.size(); ++i) result.weights[i] += part * values[i];
   };
   const auto turn = own.own.turn();
