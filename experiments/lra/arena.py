@@ -58,15 +58,17 @@ TASKS = {
         lambda part, count, seed, tokens: pictures.pathfinder(count, seed, side=side_of(tokens)), "mean", "Pathfinder", 0.5, 784),
 }  # fmt: skip
 
-#: Attentions: keys of config.json. A further one is a further line.
+#: Attentions: keys of config.json, or a function of the options that gives them. A further one is a further line.
 ROWS = {
     "dense": {"model_type": "roberta"},
     "window": {"model_type": "longformer", "attention_window": 256},
     "BigBird": {"model_type": "big_bird", "block_size": 32, "num_random_blocks": 3, "hidden_act": "gelu"},
     "Blockwise": {"model_type": "blockwise", "base_model_type": "roberta", "blocks": 4},
+    "Funnel": lambda chosen: {"model_type": "funnel", "norm_first": False, "block_sizes": [1] * chosen.layers, "d_head": 16,
+                              "d_inner": 2 * chosen.hidden, "hidden_dropout": 0.0, "attention_dropout": 0.0},
     "Linformer": {"model_type": "linformer", "base_model_type": "roberta", "projected_length": 64},
     "Performer": {"model_type": "performer", "base_model_type": "roberta", "feature_kernel": "relu", "features": 64},
-}
+}  # fmt: skip
 TRIVIAL = ("first byte", "bag of bytes", "LSTM")
 
 #: Accuracy of the paper in per cent (Tay et al. 2021, table 1), at 1,000 to 4,000 tokens and up to 1,000 times our training.
@@ -82,13 +84,14 @@ PUBLISHED = {
 
 
 def config_of(row, task, chosen):
+    own = ROWS[row]
     return {
         "vocabulary": "bytes", "norm_first": True, "classifier_pooling": TASKS[task].pooling, "hidden_size": chosen.hidden,
         "num_hidden_layers": chosen.layers, "num_attention_heads": chosen.hidden // 16, "intermediate_size": 2 * chosen.hidden,
         "max_position_embeddings": chosen.tokens + 8, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
         # The usual 0.02 is for a width of 768.
         "initializer_range": 0.1,
-        **ROWS[row],
+        **(own(chosen) if callable(own) else own),
     }  # fmt: skip
 
 
@@ -101,7 +104,7 @@ def data_of(task, part, chosen):
         print(f"making {path}", file=sys.stderr)
         made = TASKS[task].make(part, count, seed, chosen.tokens)
         unfinished = path.with_suffix(".part")
-        unfinished.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made), encoding="utf-8")
+        unfinished.write_text("".join(json.dumps(row) + "\n" for row in made), encoding="utf-8")
         unfinished.rename(path)
     return path
 

@@ -30,6 +30,10 @@ void read_norm_first(const ConfigReader& config, EncoderConfig& model) {
           "{}: norm_first: expected true for a {}, whose norms are before the sub-layers, found "
           "false",
           config.name(), model.model_type());
+  require(!wanted || !model.recipe.funnel,
+          "{}: norm_first: expected false for a {}, whose norms are behind the sub-layers, found "
+          "true",
+          config.name(), model.model_type());
   if (!usual && wanted) model.recipe.norm_first = model.recipe.has_final_norm = true;
 }
 

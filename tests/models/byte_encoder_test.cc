@@ -68,6 +68,8 @@ TEST(ByteEncoder, BadValuesAreNamed) {
                {"sep_token_id: expected 2", "found 3"});
   expect_error(error(R"("modernbert")", R"(, "norm_first": false)"),
                {"norm_first: expected true for a modernbert", "found false"});
+  expect_error(error(R"("funnel")", R"(, "norm_first": true)"),
+               {"norm_first: expected false for a funnel", "found true"});
   expect_error(error(R"("bert")", R"(, "classifier_pooling": "mean")"),
                {"classifier_pooling: expected cls for a bert", "found mean"});
   expect_error(error(kRoberta, R"(, "classifier_pooling": "max")"),
