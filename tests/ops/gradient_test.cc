@@ -42,6 +42,7 @@
 #include "relative_gradient_rows.h"
 #include "slot_gradient_rows.h"
 #include "span_gradient_rows.h"
+#include "span_mask_gradient_rows.h"
 #include "vector_gradient_rows.h"
 
 namespace longformer::ops::gradient_test {
@@ -560,7 +561,11 @@ std::vector<Row> rows() {
       global_attention_row({}),
       global_attention_row(dropout)};
   for (const auto& more :
+<<<<<<< HEAD
        {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows(), relative_rows()}) {
+=======
+       {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows(), span_mask_rows()}) {
+>>>>>>> sparse
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
