@@ -40,6 +40,7 @@ COMPARISONS = {
     "attention_parity.py": Comparison(models=48),
     "block_parity.py": Comparison((PROGRAM,), models=48),
     "blockwise_parity.py": Comparison((PROGRAM,), models=40),
+    "bytes_parity.py": Comparison((PROGRAM,)),
     "candidate_parity.py": Comparison((PROGRAM,)),
     "convert_parity.py": Comparison((PROGRAM,)),
     "cost_parity.py": Comparison((PROGRAM,)),
