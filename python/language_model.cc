@@ -82,12 +82,16 @@ Options info(const PythonLanguageModel& model) {
   dict["attention"] = found.attention;
   dict["positions"] = found.positions;
   dict["features"] = found.features;
+  dict["pattern"] = found.pattern;
   dict["alphabet"] = found.alphabet;
   dict["reads_tokens"] = found.reads_tokens;
   dict["parameters"] = found.parameters;
   dict["layers"] = found.layers;
   dict["windows"] = nb::cast(found.windows);
   dict["dilations"] = nb::cast(found.dilations);
+  dict["spans"] = nb::cast(found.spans);
+  dict["max_span"] = found.max_span;
+  dict["span_ramp"] = found.span_ramp;
   dict["segment_length"] = found.segment_length;
   dict["memory_length"] = found.memory_length;
   dict["compressed_memory_length"] = found.compressed_memory_length;

@@ -28,6 +28,8 @@ NEEDS = {
     "experiments/compare/remembered.py": (WORK, "litbank/original.tar.xz"),
     "experiments/compare/spectra.py": (["A=model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/compare/updates.py": (WORK, "litbank/original.tar.xz"),
+    "experiments/lra/arena.py": (WORK, "imdb/imdb_train.tsv.xz"),
+    "experiments/lra/trivial.py": (["LSTM", "train.jsonl", "test.jsonl"], "train.jsonl"),
     "experiments/long-minilm/measure.py": (["folder", "model"], "tasks/hotpotqa_train.json.xz"),
     "experiments/long-minilm/texts.py": (["folder"], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/long-minilm/train.py": (["folder"], "train.jsonl"),
@@ -56,7 +58,8 @@ NEEDS_NONE = {
 }  # fmt: skip
 #: Modules that scripts import.
 MODULES = {
-    "experiments/data_sets.py", "experiments/compare/baseline.py", "experiments/compare/heads.py", "experiments/compare/setting.py", "experiments/paper/experiment.py",
+    "experiments/data_sets.py", "experiments/compare/baseline.py", "experiments/compare/heads.py", "experiments/compare/setting.py",
+    "experiments/lra/listops.py", "experiments/lra/pictures.py", "experiments/lra/texts.py", "experiments/paper/experiment.py",
     "experiments/retrieval/passages.py",
 }  # fmt: skip
 PACKAGES = {"longformer_cpp": "", "safetensors.numpy": "load_file = save_file = None\n", "torch.nn": "Module, functional = object, None\n"}

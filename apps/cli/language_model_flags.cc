@@ -49,13 +49,39 @@ LanguageModelEvaluation LanguageModelEvaluationFlags::options() const {
   return options;
 }
 
+namespace {
+
+/// The spans of the heads of each layer.
+void add_span_rows(const LanguageModelInfo& info, const auto& row) {
+  row("longest span",
+      fmt::format("{}, and a ramp of {}", grouped(info.max_span), grouped(info.span_ramp)));
+  for (std::size_t layer = 0; layer < info.spans.size(); ++layer) {
+    std::string heads;
+    for (const double span : info.spans[layer]) {
+      heads += fmt::format("{}{:.0f}", heads.empty() ? "" : ", ", span);
+    }
+    row(fmt::format("spans of layer {}", layer).c_str(), heads);
+  }
+}
+
+}  // namespace
+
 std::string language_model_info_text(const LanguageModelInfo& info, bool json) {
   if (json) {
     JsonLine line;
     line.add("model_type", "longformer-lm").add("attention", info.attention);
     line.add("positions", info.positions).add("alphabet", info.alphabet);
     if (!info.features.empty()) line.add("features", info.features);
+    if (!info.pattern.empty()) line.add("pattern", info.pattern);
     line.add("parameters", info.parameters).add("layers", info.layers);
+    if (!info.spans.empty()) {
+      std::vector<float> spans;
+      for (const std::vector<double>& layer : info.spans) {
+        for (const double span : layer) spans.push_back(static_cast<float>(span));
+      }
+      line.add_rows("spans", spans, info.layers);
+      line.add("max_span", info.max_span).add("span_ramp", info.span_ramp);
+    }
     if (!info.windows.empty()) {
       line.add("windows", std::span<const std::int64_t>(info.windows));
       line.add("dilations", std::span<const std::int64_t>(info.dilations));
@@ -74,10 +100,12 @@ std::string language_model_info_text(const LanguageModelInfo& info, bool json) {
   row("model type", "longformer-lm");
   row("attention", info.attention);
   if (!info.features.empty()) row("features", info.features);
+  if (!info.pattern.empty()) row("pattern", info.pattern);
   row("positions", info.positions);
   row("alphabet", info.alphabet);
   row("parameters", grouped(info.parameters));
   row("layers", std::to_string(info.layers));
+  if (!info.spans.empty()) add_span_rows(info, row);
   if (!info.windows.empty()) {
     row("windows", fmt::format("{}", fmt::join(info.windows, ", ")));
     row("dilations", fmt::format("{}", fmt::join(info.dilations, ", ")));

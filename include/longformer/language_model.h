@@ -81,8 +81,9 @@ struct GenerateOptions {
 
 // Language models of characters or tokens: the autoregressive Longformer (paper §4 and appendix B,
 // docs/spec/language-models.md#d), Transformer-XL and the Compressive Transformer
-// (docs/spec/language-models.md#g), Performers (docs/spec/low-rank-and-kernels.md#f4): training,
-// evaluation, and sampling.
+// (docs/spec/language-models.md#g), Performers (docs/spec/low-rank-and-kernels.md#f4), Sparse
+// Transformers (docs/spec/other-attentions.md#h2), spans that heads learn
+// (docs/spec/other-attentions.md#h4): training, evaluation, and sampling.
 //
 // A model is a folder with config.json of model_type "longformer-lm" (or, of before,
 // "longformer-character-lm") and model.safetensors; docs/language-models.md describes both.
@@ -118,10 +119,13 @@ struct LanguageModelScore {
 std::string to_json(const LanguageModelScore& score);
 
 struct LanguageModelInfo {
-  /// "window", "dense", "recurrent", "compressive", "performer" or "reformer".
+  /// "window", "dense", "recurrent", "compressive", "performer", "reformer", "sparse" or
+  /// "adaptive".
   std::string attention;
-  /// "relative", "sinusoidal", "learned", "infused", "none" or "axial".
+  /// "relative", "sinusoidal", "learned", "infused", "none", "axial", "distance_keys" or "grid".
   std::string positions;
+  /// The keys that a token of a Sparse Transformer sees: "strided: the last 128 tokens, …".
+  std::string pattern = {};
   /// Features of a Performer: "256 orthogonal softmax features".
   std::string features = {};
   /// "bytes", "text8", "204 bytes" or "30522 tokens (WordPiece)".
@@ -134,6 +138,10 @@ struct LanguageModelInfo {
   /// A model with memories has these; a compressed row stands for `compression_rate` others.
   std::int64_t segment_length = 0, memory_length = 0;
   std::int64_t compressed_memory_length = 0, compression_rate = 0;
+  /// Heads that learn their spans have these: how far each head of each layer looks back before its
+  /// mask falls over `span_ramp` characters to 0, and the most that it may.
+  std::vector<std::vector<double>> spans = {};
+  std::int64_t max_span = 0, span_ramp = 0;
   /// How far back the last layer sees through those below it; 0 where that is all.
   std::int64_t receptive_field = 0;
   /// Most bytes that a text takes while it is read or written, in fp32; 0 for dense attention, for

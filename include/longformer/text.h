@@ -143,7 +143,8 @@ class Tokenizer {
  public:
   /// Reads tokenizer.json, or vocab.json with merges.txt, or vocab.txt (in this order), and
   /// tokenizer_config.json, special_tokens_map.json and added_tokens.json where they exist. Length
-  /// limits and padding that the files ask for are not applied: only EncodeOptions cut.
+  /// limits and padding that the files ask for are not applied: only EncodeOptions cut. A folder
+  /// whose config.json has the vocabulary "bytes" needs none of the files.
   /// Throws Error for a folder without tokenizer files, and for files that are malformed or of an
   /// unsupported kind. `added` are further special tokens; those that the folder does not have get
   /// the ids behind all others, in their order. With `lowercase` every text is lower-cased before
@@ -180,7 +181,7 @@ class Tokenizer {
   /// The ids of texts are below this number (added tokens included).
   std::int64_t vocabulary_size() const;
   const SpecialTokens& special_tokens() const;
-  /// "byte-level BPE", "WordPiece" or "Unigram".
+  /// "byte-level BPE", "WordPiece", "Unigram", "BPE", "WordLevel" or "bytes".
   std::string kind() const;
   /// How the tokens may differ from those of transformers, one sentence each.
   const std::vector<std::string>& notes() const;

@@ -30,7 +30,7 @@ struct TrainingOptions {
   /// Replaces num_train_epochs when positive.
   std::int64_t max_steps = 0;
 
-  /// "adamw" or "adafactor".
+  /// "adamw", "adafactor" or "adagrad".
   std::string optim = "adamw";
   double learning_rate = 5e-5;
   /// Not of biases and norms.
@@ -40,6 +40,9 @@ struct TrainingOptions {
   double adam_epsilon = 1e-8;
   /// Adafactor chooses its own learning rates, in proportion to the size of the weights.
   bool adafactor_relative_step = false;
+  /// Adagrad: the step of a tensor whose gradient has a larger norm is scaled down by as much; 0
+  /// leaves it.
+  double adagrad_clip = 0;
   /// Gradients of a larger global norm are scaled down to it; 0 leaves them.
   double max_grad_norm = 1;
 

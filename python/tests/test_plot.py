@@ -19,6 +19,7 @@ from matplotlib.colors import to_hex
 
 PACKAGES = str(pathlib.Path(longformer_cpp.__file__).resolve().parents[1])
 GLOBAL = "#2563eb"
+PATTERNS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fixtures" / "pattern_lm"
 
 
 def run_python(program, **options):
@@ -411,6 +412,32 @@ class TestAttentionShares:
             (tmp_path / name).write_text(content)
             with pytest.raises(longformer_cpp.Error, match="expected"):
                 plot.attention_shares(tmp_path / name)
+
+
+class TestSpans:
+    INFO = {"spans": [[3.0, 0.0, 500.5], [12.0, 1.0, 2.0]], "max_span": 1024, "span_ramp": 32}
+
+    def test_bars(self, tmp_path):
+        file = tmp_path / "info.json"
+        file.write_text(json.dumps(self.INFO))
+        for source in (self.INFO, file, str(file)):
+            (axes,) = plot.spans(source, tmp_path / "spans.png").axes
+            assert [bar.get_height() for bar in axes.patches] == [0, 3, 500.5, 1, 2, 12]
+            assert labels(axes.xaxis) == ["0", "1"]
+            assert axes.get_title() == "mean 86 of at most 1,024, and a ramp of 32"
+        assert plot.spans(self.INFO, title="a model").axes[0].get_title() == "a model"
+
+    def test_of_a_model(self):
+        model = longformer_cpp.LanguageModel(PATTERNS / "adaptive")
+        assert len(plot.spans(model).axes[0].patches) == 6
+
+    def test_bad_input(self, tmp_path):
+        with pytest.raises(TypeError, match="source: expected a LanguageModel"):
+            plot.spans(3)
+        with pytest.raises(longformer_cpp.Error, match="adaptive"):
+            plot.spans(longformer_cpp.LanguageModel(PATTERNS / "fixed_merged"))
+        with pytest.raises(longformer_cpp.Error, match="file: expected a name"):
+            plot.spans(self.INFO, tmp_path / "a.txt")
 
 
 def rows_of(backends, dtypes=("fp32",)):

@@ -13,8 +13,8 @@ namespace {
 
 NamedGradient gradient_of(const std::string& name, const Shape& shape, const Tensor* parameter) {
   NamedGradient gradient = {.name = name, .shape = shape, .values = {}};
-  const bool reached = parameter != nullptr && wants_gradient(*parameter) &&
-                       !parameter->gradient()->sum.empty();
+  const bool reached =
+      parameter != nullptr && wants_gradient(*parameter) && !parameter->gradient()->sum.empty();
   if (reached) {
     gradient.values = parameter->gradient()->sum.to_floats();
   } else {

@@ -25,6 +25,7 @@
 #include "tasks/embedding/sentence_modules.h"
 #include "tasks/masked_lm/masked_lm.h"
 #include "tasks/writing/settings.h"
+#include "text/byte_tokens.h"
 #include "text/encoder_folder.h"
 
 namespace longformer {
@@ -248,9 +249,10 @@ void describe_weights(const EncoderConfig& config, const std::optional<TensorUse
 void describe_tokenizer(const std::string& folder, FolderInfo& info) {
   constexpr std::array kFiles = {"tokenizer.json", "vocab.json", "vocab.txt",
                                  "sentencepiece.bpe.model", "spiece.model"};
-  const bool present = std::any_of(kFiles.begin(), kFiles.end(), [&](const char* name) {
-    return fs::exists(fs::path(folder) / name);
-  });
+  const bool present =
+      text::reads_bytes(folder) || std::any_of(kFiles.begin(), kFiles.end(), [&](const char* name) {
+        return fs::exists(fs::path(folder) / name);
+      });
   if (!present) return;
   try {
     const Tokenizer tokenizer = Tokenizer::load(folder);

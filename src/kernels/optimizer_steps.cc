@@ -292,6 +292,38 @@ void adamw_step(Tensor& value, const Tensor& gradient, Tensor& mean, Tensor& squ
   });
 }
 
+void adagrad_step(Tensor& value, const Tensor& gradient, Tensor& sum, const AdagradStep& step) {
+  const auto scale = static_cast<float>(step.gradient_scale);
+  const auto decay = static_cast<float>(step.weight_decay);
+  const auto epsilon = static_cast<float>(step.epsilon);
+  float* p = value.data<float>();
+  float* s = sum.data<float>();
+  const float* g = gradient.data<float>();
+  double rate = step.learning_rate;
+  if (step.clip > 0) {
+    const double square =
+        sum_pieces(step.threads, value.size(), kPiece, [&](Index begin, Index end) {
+          return sum_terms(begin, end,
+                           [&](Index i) { return squared(scale * g[i] + decay * p[i]); });
+        });
+    const double norm = std::sqrt(square);
+    if (norm > step.clip) rate *= step.clip / (norm + 1e-10);
+  }
+  const auto factor = static_cast<float>(rate);
+  for_pieces(step.threads, value.size(), kPiece, [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) {
+      const float all = scale * g[i] + decay * p[i];
+      s[i] += all * all;
+      p[i] -= factor * all / (std::sqrt(s[i]) + epsilon);
+    }
+  });
+}
+
+void clamp(Tensor& value, float least, float most) {
+  float* p = value.data<float>();
+  for (Index i = 0; i < value.size(); ++i) p[i] = std::clamp(p[i], least, most);
+}
+
 AdafactorMoments AdafactorMoments::zeros(const Shape& shape, bool with_mean) {
   AdafactorMoments moments;
   if (with_mean) moments.mean = Tensor::zeros(shape, DType::f32);

@@ -35,6 +35,25 @@ struct AdamWStep {
 void adamw_step(Tensor& value, const Tensor& gradient, Tensor& mean, Tensor& square,
                 const AdamWStep& step);
 
+/// One step of Adagrad (Duchi et al. 2011) as in PyTorch, with a limit for each tensor (Sukhbaatar
+/// et al., arXiv 1905.07799; docs/spec/training.md#c3).
+struct AdagradStep {
+  double learning_rate = 0;
+  /// A step whose gradient has a larger norm than this is multiplied with their quotient; 0: never.
+  double clip = 0;
+  double epsilon = 1e-10;
+  /// λ is part of the gradient.
+  double weight_decay = 0;
+  double gradient_scale = 1;
+  int threads = 1;
+};
+
+/// g ← g + λp, s ← s + g², p ← p − lr·g/(√s + ε).
+void adagrad_step(Tensor& value, const Tensor& gradient, Tensor& sum, const AdagradStep& step);
+
+/// Numbers below `least` become it, numbers above `most` that.
+void clamp(Tensor& value, float least, float most);
+
 /// Running averages of Adafactor. A matrix [R, C] has those of the rows [R] and of the columns [C]
 /// of its squared gradient, with leading dimensions for a stack of matrices; a vector has `square`.
 /// `mean` exists only with a β₁.

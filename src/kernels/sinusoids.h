@@ -10,9 +10,9 @@ namespace longformer::kernels {
 /// even.
 void fill_sinusoids(Tensor& table, Index first, Index rows, Index begin = 0, Index step = 1);
 
-/// The table [count, D] fp32 of positions from 0 on, whose frequencies are 10000^(−t/(D/2 − 1)): the
-/// last one is 1/10000. Frequencies and angles are rounded to fp32, as PegasusX has them. D is even
-/// and at least 4.
+/// The table [count, D] fp32 of positions from 0 on, whose frequencies are 10000^(−t/(D/2 − 1)):
+/// the last one is 1/10000. Frequencies and angles are rounded to fp32, as PegasusX has them. D is
+/// even and at least 4.
 void fill_rounded_sinusoids(Tensor& table);
 
 }  // namespace longformer::kernels

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/words.h"
 #include "models/adapter.h"
+#include "models/byte_encoder.h"
 #include "models/config_keys.h"
 #include "models/config_limits.h"
 #include "models/convert/led.h"
@@ -317,7 +318,7 @@ EncoderConfig parse_config(const ConfigReader& original) {
   const EncoderTraits& traits = model.traits();
   const ConfigReader config(object, original, traits.keys);
   check_supported(config, family);
-  const EncoderDefaults& defaults = traits.defaults;
+  const EncoderDefaults defaults = with_vocabulary(config, family);
   model.vocab_size = config.integer("vocab_size", defaults.vocab_size, 1, kMaxVocabulary);
   model.hidden_size = config.integer("hidden_size", defaults.hidden_size, 1, kMaxHidden);
   model.embedding_size = model.hidden_size;
@@ -373,6 +374,7 @@ EncoderConfig parse_config(const ConfigReader& original) {
     traits.read(config, model);
     check_consistent(config, model);
   }
+  read_byte_encoder(config, model);
   require(model.recipe.rotations.empty() || model.head_size() % 2 == 0,
           "{}: {}: expected heads of an even size, whose pairs rotary positions turn, found {}",
           config.name(), config.renamed("num_attention_heads"), model.head_size());

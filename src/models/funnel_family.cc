@@ -14,7 +14,7 @@ namespace {
 
 using KeyName = std::pair<std::string_view, std::string_view>;
 
-constexpr std::array<std::string_view, 1> kPrefixes = {"funnel."};
+constexpr std::array<std::string_view, 1> kFunnelPrefixes = {"funnel."};
 constexpr std::array<TensorNames::Rename, 2> kNames = {
     {{"encoder.decoder.layers.", "decoder.layers."}, {".LayerNorm.", ".layer_norm."}}};
 constexpr std::array<KeyName, 6> kKeys = {{{"hidden_size", "d_model"},
@@ -124,7 +124,7 @@ Family funnel_family() {
       .tokenizer_class = "FunnelTokenizer"};
   return {.model_type = "funnel",
           .class_prefix = "Funnel",
-          .names = {.prefixes = kPrefixes, .renames = kNames},
+          .names = {.prefixes = kFunnelPrefixes, .renames = kNames},
           .encoder = traits};
 }
 

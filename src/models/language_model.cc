@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "models/attention/performer.h"
+#include "models/attention/sparse.h"
 #include "ops/axial_positions.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
@@ -21,13 +22,31 @@ constexpr std::uint64_t kSinusoidPlace = 1;
 constexpr std::uint64_t kLastHiddenPlace = 2;
 // Seeds of the segments of a pass behind the first are numbered from here on.
 constexpr std::uint64_t kSegmentSeeds = std::uint64_t{1} << 40;
+// Deviation of new weights that read one number (arXiv 1904.10509 §6).
+constexpr double kScale = 0.125;
 
 LayerSource source_of(const LanguageModelConfig& config, const Weights& weights, DType dtype) {
-  return {.weights = weights,
-          .dtype = dtype,
-          .initializer_range = config.initializer_range,
-          .layer_norm_eps = config.layer_norm_eps,
-          .gain_range = config.initializer_range};
+  return {
+      .weights = weights,
+      .dtype = dtype,
+      .initializer_range = config.initializer_range,
+      .layer_norm_eps = config.layer_norm_eps,
+      .gain_range = config.initialization == Initialization::scaled ? 0 : config.initializer_range};
+}
+
+/// The source of a layer that reads so many numbers; results of sub-layers begin smaller.
+LayerSource reading(const LanguageModelConfig& config, LayerSource source, Index in,
+                    bool ends_sublayer = false) {
+  if (config.initialization == Initialization::normal) return source;
+  source.initializer_range = kScale / std::sqrt(static_cast<double>(in));
+  if (ends_sublayer) source.initializer_range /= std::sqrt(2 * static_cast<double>(config.layers));
+  return source;
+}
+
+/// Deviation of the numbers of so many tables that are summed.
+double table_range(const LanguageModelConfig& config, Index tables) {
+  if (config.initialization == Initialization::normal) return config.initializer_range;
+  return kScale / std::sqrt(static_cast<double>(config.hidden_size * tables));
 }
 
 std::unique_ptr<Block> language_layer(const LanguageModelConfig& config, Index layer,
@@ -36,19 +55,21 @@ std::unique_ptr<Block> language_layer(const LanguageModelConfig& config, Index l
   const auto name = [layer](const char* part) { return name_in(layer, part); };
   const Index width = config.hidden_size;
   const Index inner = config.intermediate_size;
-  BlockParts parts = {.attention = std::move(attention),
-                      .attention_output = linear(source, name("attention_output"),
-                                                 {width, config.heads * config.head_size},
-                                                 {.has_bias = config.attention_bias}),
-                      .attention_norm = layer_norm(source, name("attention_norm"), width),
-                      .feed_forward = {.up = linear(source, name("up"), {inner, width},
-                                                    {.activation = config.activation}),
-                                       .down = linear(source, name("down"), {width, inner})},
-                      .feed_forward_norm = layer_norm(source, name("feed_forward_norm"), width),
-                      .attention_dropout = config.dropout,
-                      .feed_forward_dropout = config.dropout,
-                      .activation_dropout = config.dropout,
-                      .place = layer_place(layer)};
+  const Index attended = config.heads * config.head_size;
+  BlockParts parts = {
+      .attention = std::move(attention),
+      .attention_output = linear(reading(config, source, attended, true), name("attention_output"),
+                                 {width, attended}, {.has_bias = config.attention_bias}),
+      .attention_norm = layer_norm(source, name("attention_norm"), width),
+      .feed_forward = {.up = linear(reading(config, source, width), name("up"), {inner, width},
+                                    {.activation = config.activation}),
+                       .down = linear(reading(config, source, inner, true), name("down"),
+                                      {width, inner})},
+      .feed_forward_norm = layer_norm(source, name("feed_forward_norm"), width),
+      .attention_dropout = config.has_spans() ? 0 : config.dropout,
+      .feed_forward_dropout = config.has_spans() ? 0 : config.dropout,
+      .activation_dropout = config.is_sparse() ? 0 : config.dropout,
+      .place = layer_place(layer)};
   return config.post_norm ? post_norm_block(std::move(parts)) : pre_norm_block(std::move(parts));
 }
 
@@ -111,11 +132,13 @@ LanguageModel::LanguageModel(LanguageModelConfig config, const Weights& weights,
   const LayerSource source = source_of(config_, weights, dtype);
   const Index width = config_.hidden_size;
   embedding_ = weights.get_fp32("embedding.weight", {config_.vocab_size, width},
-                                Init::normal(config_.initializer_range));
-  decoder_ = linear(source, config_.tie_word_embeddings ? "embedding" : "output",
+                                Init::normal(table_range(config_, 1)));
+  LayerSource output = source;
+  if (config_.initialization == Initialization::scaled) output.initializer_range = 0;
+  decoder_ = linear(output, config_.tie_word_embeddings ? "embedding" : "output",
                     {config_.vocab_size, config_.last_size()}, {.bias_name = "output.bias"});
-  const auto table = [&](const char* name, Index rows, Index columns) {
-    return weights.get_fp32(name, {rows, columns}, Init::normal(config_.initializer_range));
+  const auto table = [&](const char* name, Index rows, Index columns, Index tables = 1) {
+    return weights.get_fp32(name, {rows, columns}, Init::normal(table_range(config_, tables)));
   };
   if (config_.positions == Positions::learned) {
     positions_ = table("position_embedding.weight", config_.max_positions, width);
@@ -124,6 +147,10 @@ LanguageModel::LanguageModel(LanguageModelConfig config, const Weights& weights,
     axial_rows_ = table("axial_rows.weight", reformer.axial_shape[0], reformer.axial_sizes[0]);
     axial_columns_ =
         table("axial_columns.weight", reformer.axial_shape[1], reformer.axial_sizes[1]);
+  } else if (config_.positions == Positions::grid) {
+    const Index stride = config_.sparse.stride;
+    grid_rows_ = table("row_embedding.weight", config_.max_positions / stride, width, 2);
+    grid_columns_ = table("column_embedding.weight", stride, width, 2);
   }
   if (config_.has_chunks()) reversible_.emplace(config_, source);
   for (Index layer = 0; layer < config_.layers && !reversible_; ++layer) {
@@ -136,6 +163,16 @@ std::shared_ptr<const Attention> LanguageModel::attention_of(Index layer,
                                                              const LayerSource& source) {
   if (config_.has_memory()) return std::make_shared<MemoryAttention>(config_, layer, source);
   if (config_.has_features()) return std::make_shared<FeatureAttention>(config_, layer, source);
+  if (config_.is_sparse()) {
+    return std::make_shared<SparseAttention>(config_, layer,
+                                             reading(config_, source, config_.hidden_size));
+  }
+  if (config_.has_spans()) {
+    const auto attention = std::make_shared<AdaptiveAttention>(config_, layer, source);
+    // A recording has no numbers.
+    if (!source.weights.is_recording()) config_.windows[at(layer)] = attention->reach();
+    return spanned_.emplace_back(attention);
+  }
   return windowed_.emplace_back(std::make_shared<CausalAttention>(config_, layer, source));
 }
 
@@ -144,6 +181,12 @@ void LanguageModel::set_windows(const std::vector<Index>& windows) {
   for (std::size_t layer = 0; layer < windowed_.size(); ++layer) {
     windowed_[layer]->set_window(windows[layer]);
   }
+}
+
+std::vector<std::vector<double>> LanguageModel::spans() const {
+  std::vector<std::vector<double>> layers;
+  for (const auto& attention : spanned_) layers.push_back(attention->spans());
+  return layers;
 }
 
 Index LanguageModel::most_distance(const State* state, Index next) const {
@@ -179,9 +222,9 @@ Tensor LanguageModel::embed(const ops::Context& context, const Batch& batch,
   const float scale =
       config_.scales_embedding ? std::sqrt(static_cast<float>(config_.hidden_size)) : 1.0f;
   const Dropout dropout = context.dropout(config_.dropout, kEmbeddingPlace);
-  const bool is_added = config_.positions == Positions::sinusoidal ||
-                        config_.positions == Positions::learned ||
-                        config_.positions == Positions::axial;
+  const bool is_added =
+      config_.positions == Positions::sinusoidal || config_.positions == Positions::learned ||
+      config_.positions == Positions::axial || config_.positions == Positions::grid;
   if (!is_added) return ops::embed_scaled(context, embedding_, batch.ids, scale, dropout);
   const Tensor tokens = ops::embed_scaled(context, embedding_, batch.ids, scale);
   return ops::dropout(context, add_positions(context, tokens, batch, state), dropout);
@@ -210,10 +253,20 @@ Tensor LanguageModel::add_positions(const ops::Context& context, const Tensor& t
     return ops::add(
         context, ops::axial_positions(context, axial_rows_, axial_columns_, places.rows), tokens);
   }
-  std::vector<std::int32_t> rows(at(places.count));
-  std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(places.begin));
-  const Tensor table = ops::embed_scaled(context, positions_, rows, 1);
-  return ops::add_table_rows(context, tokens, table, places.rows);
+  const auto with_table = [&](const Tensor& x, const Tensor& table, const auto& row_of) {
+    std::vector<std::int32_t> rows;
+    for (Index i = 0; i < places.count; ++i) {
+      rows.push_back(static_cast<std::int32_t>(row_of(places.begin + i)));
+    }
+    return ops::add_table_rows(context, x, ops::embed_scaled(context, table, rows, 1), places.rows);
+  };
+  if (config_.positions == Positions::learned) {
+    return with_table(tokens, positions_, [](Index position) { return position; });
+  }
+  const Index width = config_.sparse.stride;
+  const Tensor in_rows =
+      with_table(tokens, grid_rows_, [width](Index position) { return position / width; });
+  return with_table(in_rows, grid_columns_, [width](Index position) { return position % width; });
 }
 
 /// Sinusoids that the layers share: of the distances that they see, or of infused positions.
@@ -244,6 +297,9 @@ Tensor LanguageModel::forward_piece(const ops::Context& context, const Batch& ba
                                     const PassOptions& options) const {
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;
+  for (Index s = 0; options.state != nullptr && s < options.state->streams(); ++s) {
+    shared->read.push_back(options.state->tokens(s));
+  }
   if (options.state == nullptr || config_.has_features()) {
     shared->rows = kernels::shared(kernels::self_attention_rows(batch.starts));
   }

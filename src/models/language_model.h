@@ -1,8 +1,10 @@
 // Language models that read from left to right: the character Longformer with causal windows and
 // dilated heads (paper §4, docs/spec/language-models.md#d), Transformer-XL and the Compressive
 // Transformer with memories of what they have read (docs/spec/language-models.md#g), the Performer
-// with sums of features (docs/spec/low-rank-and-kernels.md#f), and the Reformer with chunks of
-// tokens with one hash (docs/spec/other-attentions.md#h3).
+// with sums of features (docs/spec/low-rank-and-kernels.md#f), the Reformer with chunks of tokens
+// with one hash (docs/spec/other-attentions.md#h3), the Sparse Transformer with near and far keys
+// (docs/spec/other-attentions.md#h2), and spans that heads learn
+// (docs/spec/other-attentions.md#h4).
 //
 // n characters of one or more documents behind each other, D hidden size, V characters. Last hidden
 // states of a Reformer have 2D numbers.
@@ -13,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "models/attention/adaptive.h"
 #include "models/attention/causal.h"
 #include "models/attention/memory.h"
 #include "models/language_model_config.h"
@@ -47,6 +50,10 @@ class LanguageModel final : public Network {
   /// has none, or not of these lengths.
   State start(DType dtype, Index streams, const MemoryLengths& lengths) const;
 
+  /// How many characters each head of each layer looks back before its ramp; empty where spans are
+  /// not learned.
+  std::vector<std::vector<double>> spans() const;
+
   /// The loss of the character that follows each of the batch. With a tape the gradients follow:
   /// those of the mean of the layers' own losses too, which counts as often as there are labels.
   ops::LossSum loss(const ops::Context& context, const Batch& batch,
@@ -76,10 +83,11 @@ class LanguageModel final : public Network {
 
   LanguageModelConfig config_;
   Tensor embedding_;
-  /// Empty unless positions are learned, or axial.
-  Tensor positions_, axial_rows_, axial_columns_;
+  /// Empty unless positions are learned, axial, or those of a grid.
+  Tensor positions_, axial_rows_, axial_columns_, grid_rows_, grid_columns_;
   /// Those of the layers with windows.
   std::vector<std::shared_ptr<CausalAttention>> windowed_;
+  std::vector<std::shared_ptr<const AdaptiveAttention>> spanned_;
   Stack layers_;
   /// The layers of a Reformer.
   std::optional<ReversibleStack> reversible_;

@@ -46,17 +46,18 @@ void read_sizes(const ConfigReader& config, LanguageModelConfig& model) {
       config.integer("intermediate_size", 4 * model.hidden_size, 1, kMaxIntermediate);
 }
 
-constexpr std::array<std::string_view, 6> kAttentions = {"window",      "dense",     "recurrent",
-                                                         "compressive", "performer", "reformer"};
-constexpr std::array<std::string_view, 6> kPositions = {"relative", "sinusoidal", "learned",
-                                                        "infused",  "none",       "axial"};
+constexpr std::array<std::string_view, 8> kAttentions = {
+    "window", "dense", "recurrent", "compressive", "performer", "reformer", "sparse", "adaptive"};
+constexpr std::array<std::string_view, 8> kPositions = {
+    "relative", "sinusoidal", "learned", "infused", "none", "axial", "distance_keys", "grid"};
+constexpr std::array<std::string_view, 2> kInitializations = {"normal", "scaled"};
 constexpr std::array<std::string_view, 5> kCompressions = {"convolution", "mean", "max", "dilated",
                                                            "most-used"};
 constexpr std::array<std::string_view, 4> kLosses = {"none", "attention", "autoencoding", "bptt"};
 
 /// Keys that one kind of attention or positions reads and others do not: a configuration for
 /// several kinds may have them all.
-constexpr std::array<std::string_view, 38> kOfOneAttention = {"windows",
+constexpr std::array<std::string_view, 47> kOfOneAttention = {"windows",
                                                               "dilations",
                                                               "dilated_heads",
                                                               "segment_length",
@@ -80,6 +81,15 @@ constexpr std::array<std::string_view, 38> kOfOneAttention = {"windows",
                                                               "orthogonal_features",
                                                               "feature_lengths",
                                                               "feature_redraw_interval",
+                                                              "pattern",
+                                                              "stride",
+                                                              "summary",
+                                                              "summary_by_head",
+                                                              "integration",
+                                                              "max_span",
+                                                              "span_ramp",
+                                                              "span_loss",
+                                                              "initial_span",
                                                               "attn_layers",
                                                               "local_attn_chunk_length",
                                                               "local_num_chunks_before",
@@ -155,19 +165,50 @@ void read_memory(const ConfigReader& config, LanguageModelConfig& model) {
 
 void read_block(const ConfigReader& config, LanguageModelConfig& model) {
   constexpr std::array<std::string_view, 2> kNorms = {"pre", "post"};
-  model.activation = activation_of(config);
-  model.post_norm = config.choice("norm_position", kNorms, "pre") == 1;
-  model.scales_embedding = config.boolean("embedding_scale", !model.has_chunks());
+  const Activation usual = model.is_sparse()   ? Activation::quick_gelu
+                           : model.has_spans() ? Activation::relu
+                                               : Activation::gelu;
+  model.activation = config.has("hidden_act") ? activation_of(config) : usual;
+  model.post_norm = config.choice("norm_position", kNorms, model.has_spans() ? "post" : "pre") == 1;
+  model.scales_embedding = config.boolean("embedding_scale", !model.has_own_layers());
   model.attention_bias = config.boolean("attention_bias", false);
   model.shares_relative_biases = config.boolean("share_relative_biases", true);
   model.final_layer_norm = config.boolean("final_layer_norm", !model.post_norm);
 }
 
+/// Positions of a grid are rows as wide as the stride, and columns.
+void read_grid(const ConfigReader& config, LanguageModelConfig& model) {
+  require(model.is_sparse(),
+          "{}: positions: expected others with the attention {}, which has no stride, found grid",
+          config.name(), name_of(model.attention));
+  const Index stride = model.sparse.stride;
+  model.max_positions =
+      config.integer("max_position_embeddings", stride * stride, 1, kMaxPositions);
+  require(model.max_positions % stride == 0,
+          "{}: max_position_embeddings: expected a multiple of the stride of {}, found {}",
+          config.name(), stride, model.max_positions);
+}
+
+/// Spans need a key for each distance, which is all that says the order.
+void read_distance_keys(const ConfigReader& config, LanguageModelConfig& model) {
+  constexpr std::string_view kName = "distance_keys";
+  model.positions = static_cast<Positions>(config.choice("positions", kPositions, kName));
+  require(model.positions == Positions::distance_keys,
+          "{}: positions: expected {} with the attention adaptive, found {}", config.name(), kName,
+          name_of(model.positions));
+}
+
 void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
-  const std::string_view usual = model.has_chunks()     ? "axial"
+  if (model.has_spans()) return read_distance_keys(config, model);
+  const std::string_view usual = model.is_sparse()      ? "grid"
+                                 : model.has_chunks()   ? "axial"
                                  : model.has_features() ? "sinusoidal"
                                                         : "relative";
   model.positions = static_cast<Positions>(config.choice("positions", kPositions, usual));
+  if (model.positions == Positions::grid) return read_grid(config, model);
+  require(model.positions != Positions::distance_keys,
+          "{}: positions: expected others with the attention {}, found distance_keys",
+          config.name(), name_of(model.attention));
   const bool is_learned = model.positions == Positions::learned;
   const bool is_axial = model.positions == Positions::axial;
   require(model.has_chunks() || !is_axial,
@@ -177,6 +218,10 @@ void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   require(!model.has_features() || model.positions != Positions::relative,
           "{}: positions: expected sinusoidal, learned, infused or none with the attention "
           "performer, as a relative term is no product of features, found relative",
+          config.name());
+  require(!model.is_sparse() || model.positions != Positions::relative,
+          "{}: positions: expected grid, learned, sinusoidal, infused or none with the attention "
+          "sparse, found relative",
           config.name());
   require(!model.has_memory() || !is_learned,
           "{}: positions: expected relative, sinusoidal, infused or none with memories, as a text "
@@ -345,6 +390,8 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   read_vocabulary(config, is_old ? "alphabet" : "vocabulary", model);
   read_sizes(config, model);
   read_block(config, model);
+  if (model.is_sparse()) model.sparse = read_sparse(config, model.heads);
+  if (model.has_spans()) model.spans = read_spans(config);
   read_positions(config, model);
   if (model.has_features()) model.features = read_features(config, true);
   if (model.has_memory()) {
@@ -352,15 +399,19 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   } else if (model.has_windows()) {
     read_windows(config, model);
   } else {
-    model.windows.assign(at(model.layers), kMaxReach);
+    model.windows.assign(at(model.layers),
+                         model.has_spans() ? model.spans.ramp.longest : kMaxReach);
     model.dilations.assign(at(model.layers), 0);
   }
   model.dropout = rate(config, "dropout", 0.2);
-  model.attention_dropout = rate(config, "attention_dropout", 0);
+  model.attention_dropout =
+      rate(config, "attention_dropout", model.has_spans() ? model.dropout : 0);
   if (model.has_chunks()) read_reformer_keys(config, model);
   model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
   model.initializer_range = positive(config, "initializer_range", 0.02);
-  model.tie_word_embeddings = config.boolean("tie_word_embeddings", !model.has_chunks());
+  model.initialization = static_cast<Initialization>(
+      config.choice("initialization", kInitializations, model.is_sparse() ? "scaled" : "normal"));
+  model.tie_word_embeddings = config.boolean("tie_word_embeddings", !model.has_own_layers());
   require(
       !model.has_chunks() || !model.tie_word_embeddings,
       "{}: tie_word_embeddings: expected false with the attention reformer, whose last rows are "
@@ -394,11 +445,13 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   json["embedding_scale"] = config.scales_embedding;
   json["attention_bias"] = config.attention_bias;
   json["positions"] = name_of(config.positions);
-  if (config.positions == Positions::learned || config.has_chunks()) {
+  if (config.max_positions > 0 || config.has_chunks()) {
     json["max_position_embeddings"] =
         config.has_chunks() ? config.reformer.longest : config.max_positions;
   }
   if (config.has_features()) write_features(config.features, json);
+  if (config.is_sparse()) write_sparse(config.sparse, json);
+  if (config.has_spans()) write_spans(config.spans, json);
   if (config.has_chunks()) {
     write_reformer(config.reformer, config.positions == Positions::axial, json);
   }
@@ -429,6 +482,7 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   json["final_layer_norm"] = config.final_layer_norm;
   json["tie_word_embeddings"] = config.tie_word_embeddings;
   json["initializer_range"] = config.initializer_range;
+  json["initialization"] = kInitializations[static_cast<std::size_t>(config.initialization)];
   return json;
 }
 

@@ -13,6 +13,8 @@
 #include "models/config.h"
 #include "models/feature_config.h"
 #include "models/reformer_config.h"
+#include "models/span_config.h"
+#include "models/sparse_config.h"
 #include "text/characters.h"
 
 namespace longformer::models {
@@ -29,8 +31,19 @@ inline constexpr Index kMaxReach = Index{1} << 24;
 /// docs/spec/language-models.md#g1), and of older ones rows that stand for several (Compressive
 /// Transformer, docs/spec/language-models.md#g2), or sums of features over all that was read
 /// (Performer, docs/spec/low-rank-and-kernels.md#f), or chunks of neighbours and of tokens with one
-/// hash (Reformer, docs/spec/other-attentions.md#h3).
-enum class LmAttention { window, dense, recurrent, compressive, performer, reformer };
+/// hash (Reformer, docs/spec/other-attentions.md#h3), or near tokens and some of the far ones
+/// (Sparse Transformer, docs/spec/other-attentions.md#h2), or as many tokens as each head has
+/// learned (Adaptive Attention Span, docs/spec/other-attentions.md#h4).
+enum class LmAttention {
+  window,
+  dense,
+  recurrent,
+  compressive,
+  performer,
+  reformer,
+  sparse,
+  adaptive
+};
 std::string_view name_of(LmAttention attention);
 
 /// How a model knows the order of what it reads (docs/spec/file-formats.md#o1,
@@ -41,9 +54,16 @@ enum class Positions {
   learned,     ///< a table that is added to the embeddings
   infused,     ///< sines and cosines that are added in every layer to what becomes queries and keys
   none,
-  axial,  ///< rows of two tables, side by side, that are added to the embeddings (Reformer)
+  axial,          ///< rows of two tables, side by side, that are added to the embeddings (Reformer)
+  distance_keys,  ///< a learned key of each distance (Adaptive Attention Span)
+  grid,  ///< two tables that are added to the embeddings: of rows and columns (Sparse Transformer)
 };
 std::string_view name_of(Positions positions);
+
+/// How new weights are drawn: with initializer_range, or in proportion to the width of what they
+/// read, with outputs of sub-layers divided by √(2 layers) and an output layer of zeros (Sparse
+/// Transformer).
+enum class Initialization { normal, scaled };
 
 /// f_c of docs/spec/language-models.md#g2-compression: how several rows of the memory become one.
 enum class Compression { convolution, mean, largest, dilated, most_used };
@@ -96,7 +116,8 @@ struct LanguageModelConfig {
   bool shares_relative_biases = true;
 
   /// A head of a layer sees so many characters before its own, that many steps apart; kMaxReach
-  /// where everything is seen, none with memories.
+  /// where everything is seen, none with memories. Of spans that are learned the longest of each
+  /// layer, once the weights are there.
   std::vector<Index> windows = {};
   /// For each layer the gap between what a dilated head sees, 0 for none (paper, Table 12).
   std::vector<Index> dilations = {};
@@ -104,8 +125,14 @@ struct LanguageModelConfig {
   Index dilated_heads = 0;
 
   Positions positions = Positions::relative;
-  /// Most characters of a text, for learned and axial positions; else 0.
+  /// Most characters of a text, for learned and axial positions and those of a grid; else 0.
   Index max_positions = 0;
+
+  /// Models whose heads learn their spans have these.
+  SpanConfig spans = {};
+
+  /// Sparse Transformers have these.
+  SparseConfig sparse = {};
 
   /// Performers have these.
   FeatureConfig features = {};
@@ -136,14 +163,19 @@ struct LanguageModelConfig {
   bool final_layer_norm = true;
   bool tie_word_embeddings = true;
   double initializer_range = 0;
+  Initialization initialization = Initialization::normal;
 
   /// "bytes", "text8" or "tokenizer".
   std::string_view vocabulary() const;
   bool has_windows() const { return attention == LmAttention::window; }
-  /// Everything that was read, at any distance.
+  /// Everything that was read, at any distance, be it through other layers.
   bool sees_everything() const {
-    return attention == LmAttention::dense || has_features() || has_chunks();
+    return attention == LmAttention::dense || has_features() || has_chunks() || is_sparse();
   }
+  bool is_sparse() const { return attention == LmAttention::sparse; }
+  bool has_spans() const { return attention == LmAttention::adaptive; }
+  /// The defaults are those of a paper of its own, not those of Transformer-XL.
+  bool has_own_layers() const { return has_chunks() || is_sparse() || has_spans(); }
   bool has_memory() const { return attention == LmAttention::recurrent || is_compressive(); }
   bool has_features() const { return attention == LmAttention::performer; }
   bool has_chunks() const { return attention == LmAttention::reformer; }

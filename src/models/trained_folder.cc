@@ -8,6 +8,7 @@
 #include "core/tape.h"
 #include "formats/safetensors.h"
 #include "kernels/optimizer_steps.h"
+#include "models/byte_encoder.h"
 #include "models/convert/led.h"
 #include "models/decoder.h"
 #include "models/encoder.h"
@@ -131,6 +132,7 @@ Json trained_config(const Json& source, const std::string& architecture,
                     const std::vector<std::string>& labels, const std::string& problem_type) {
   Json json = source;
   for (const char* key : {"_name_or_path", "transformers_version", "torch_dtype"}) json.erase(key);
+  spell_byte_ids(json);
   json["architectures"] = {architecture};
   json["dtype"] = "float32";
   if (!labels.empty()) {

@@ -133,6 +133,7 @@ struct Tokenizer::Implementation {
         normalized_matcher(patterns_of(spec, true)) {
     switch (spec.kind) {
       case text::TokenizerKind::byte_level_bpe:
+      case text::TokenizerKind::bytes:
         byte_level.emplace(spec);
         break;
       case text::TokenizerKind::word_piece:
@@ -503,6 +504,8 @@ std::string Tokenizer::kind() const {
       return "BPE";
     case text::TokenizerKind::word_level:
       return "WordLevel";
+    case text::TokenizerKind::bytes:
+      return "bytes";
   }
   return "";
 }

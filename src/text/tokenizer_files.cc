@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "text/byte_tokens.h"
 #include "text/encoder_folder.h"
 #include "text/json_stream.h"
 #include "text/tokenizer_class.h"
@@ -124,6 +125,12 @@ void add_listed_tokens(TokenizerSpec& spec, const FolderOptions& options) {
   for (auto& [id, token] : by_id) add_token(spec, std::move(token), options.config_file);
 }
 
+void add_further_tokens(TokenizerSpec& spec, const FolderOptions& options) {
+  for (auto& token : further_special_tokens(options)) {
+    if (!is_added(spec, token.content)) add_token(spec, std::move(token), options.config_file);
+  }
+}
+
 // Adds the special tokens that the files name and those that the class has by default, in the
 // order of transformers. A family that the folder does not name has only what the vocabulary has.
 void add_named_tokens(TokenizerSpec& spec, const FolderOptions& options,
@@ -145,9 +152,7 @@ void add_named_tokens(TokenizerSpec& spec, const FolderOptions& options,
     if (role == "mask" && takes_space && !has_options) token->left_strip = true;
     add_token(spec, std::move(*token), options.config_file);
   }
-  for (auto& token : further_special_tokens(options)) {
-    if (!is_added(spec, token.content)) add_token(spec, std::move(token), options.config_file);
-  }
+  add_further_tokens(spec, options);
 }
 
 void set_roles(TokenizerSpec& spec, const FolderOptions& options, Family family) {
@@ -345,6 +350,19 @@ TokenizerSpec read_serialized(const fs::path& path, const FolderOptions& options
   return spec;
 }
 
+// Tokens that a training added stand behind the bytes.
+TokenizerSpec read_byte_tokens(const fs::path& folder, const FolderOptions& options) {
+  for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
+    require(!fs::exists(folder / name),
+            "{}: expected no {} beside the vocabulary bytes of config.json, found one",
+            folder.string(), name);
+  }
+  TokenizerSpec spec = byte_tokenizer();
+  add_listed_tokens(spec, options);
+  add_further_tokens(spec, options);
+  return spec;
+}
+
 }  // namespace
 
 std::optional<std::int32_t> find_token(const TokenizerSpec& spec, std::string_view token) {
@@ -413,13 +431,14 @@ void require_merges(const TokenizerSpec& spec, const std::string& file) {
 bool has_tokenizer(const fs::path& root) {
   const fs::path folder = encoder_folder(root.string());
   return fs::exists(folder / "tokenizer.json") || fs::exists(folder / "vocab.txt") ||
-         fs::exists(folder / "vocab.json");
+         fs::exists(folder / "vocab.json") || reads_bytes(folder);
 }
 
 TokenizerSpec read_tokenizer(const std::string& folder) {
   const fs::path root(folder);
   require(fs::is_directory(root), "{}: expected a folder, found none", folder);
   const auto options = read_folder_options(root);
+  if (reads_bytes(root)) return read_byte_tokens(root, options);
   if (const auto path = root / "tokenizer.json"; fs::exists(path)) {
     return read_serialized(path, options);
   }

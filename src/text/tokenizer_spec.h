@@ -21,8 +21,8 @@
 
 namespace longformer::text {
 
-/// `byte_pair` merges characters, `byte_level_bpe` the bytes of words.
-enum class TokenizerKind { byte_level_bpe, word_piece, unigram, byte_pair, word_level };
+/// `byte_pair` merges characters, `byte_level_bpe` the bytes of words, `bytes` merges none.
+enum class TokenizerKind { byte_level_bpe, word_piece, unigram, byte_pair, word_level, bytes };
 
 /// A place of a template: one of the texts, or special tokens.
 struct TemplatePiece {
@@ -66,7 +66,7 @@ struct TokenizerSpec {
   std::vector<std::string> notes;
 };
 
-/// Whether a folder has a file that read_tokenizer begins with.
+/// Whether a folder has a file that read_tokenizer begins with, or reads bytes.
 bool has_tokenizer(const std::filesystem::path& folder);
 
 /// Reads the tokenizer files of a folder. Throws Error as Tokenizer::load says.

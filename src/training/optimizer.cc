@@ -118,6 +118,44 @@ class Adafactor : public Optimizer {
   std::vector<kernels::AdafactorMoments> moments_;
 };
 
+class Adagrad : public Optimizer {
+ public:
+  Adagrad(const TrainingOptions& options, ParameterSet& parameters, int threads)
+      : Optimizer(parameters),
+        options_(options),
+        threads_(threads),
+        sums_(parameters.items().size()) {}
+
+  std::int64_t state_bytes() const override { return 4 * parameters().trained_elements(); }
+
+  NamedTensors moments() const override {
+    NamedTensors tensors;
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      if (!sums_[i].empty()) tensors.emplace_back("sum." + parameters().items()[i].name, sums_[i]);
+    }
+    return tensors;
+  }
+
+ private:
+  void start(std::size_t place) override {
+    sums_[place] = Tensor::zeros(parameters().items()[place].trained_value().shape(), DType::f32);
+  }
+
+  void step_one(const Parameter& parameter, const Step& step) override {
+    Tensor value = parameter.trained_value();
+    kernels::adagrad_step(value, parameter.trained_gradient(), sums_[step.place],
+                          {.learning_rate = step.learning_rate * parameter.learning_rate_scale,
+                           .clip = options_.adagrad_clip,
+                           .weight_decay = parameter.decays ? options_.weight_decay : 0,
+                           .gradient_scale = step.gradient_scale,
+                           .threads = threads_});
+  }
+
+  TrainingOptions options_;
+  int threads_;
+  std::vector<Tensor> sums_;
+};
+
 }  // namespace
 
 double gradient_norm(const ParameterSet& parameters, int threads) {
@@ -149,7 +187,9 @@ std::unique_ptr<Optimizer> Optimizer::make(const TrainingOptions& options, Param
   if (options.optim == "adafactor") {
     return std::make_unique<Adafactor>(options, parameters, threads);
   }
-  fail(OptionName("training.optim"), "expected adamw or adafactor, found '{}'", options.optim);
+  if (options.optim == "adagrad") return std::make_unique<Adagrad>(options, parameters, threads);
+  fail(OptionName("training.optim"), "expected adamw, adafactor or adagrad, found '{}'",
+       options.optim);
 }
 
 void Optimizer::step(double learning_rate, double gradient_scale) {
@@ -161,6 +201,10 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
                          .count = ++step_counts_[i],
                          .learning_rate = learning_rate,
                          .gradient_scale = gradient_scale});
+    if (parameter.limits) {
+      Tensor value = parameter.trained_value();
+      kernels::clamp(value, parameter.limits->least, parameter.limits->most);
+    }
     ++parameter.value.gradient()->version;
     parameter.value.gradient()->clear();
   }

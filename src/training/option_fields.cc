@@ -108,9 +108,9 @@ OptionFields optimizer_fields(TrainingOptions& options) {
   return {
       {.name = "optim",
        .value = &options.optim,
-       .help = "what changes the weights: adamw, adafactor ({})",
+       .help = "what changes the weights: adamw, adafactor, adagrad ({})",
        .group = group,
-       .choices = {"adamw", "adafactor"}},
+       .choices = {"adamw", "adafactor", "adagrad"}},
       {.name = "learning_rate",
        .value = &options.learning_rate,
        .help = "largest learning rate ({})",
@@ -136,6 +136,11 @@ OptionFields optimizer_fields(TrainingOptions& options) {
       {.name = "adafactor_relative_step",
        .value = &options.adafactor_relative_step,
        .help = "Adafactor chooses learning rates itself, relative to the size of the weights",
+       .group = group},
+      {.name = "adagrad_clip",
+       .value = &options.adagrad_clip,
+       .help = "Adagrad: scale the step of a tensor whose gradient has a larger norm down by as "
+               "much; 0: off ({})",
        .group = group},
       {.name = "max_grad_norm",
        .value = &options.max_grad_norm,

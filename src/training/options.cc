@@ -81,6 +81,10 @@ void check(const TrainingOptions& options) {
   check_least("training.weight_decay", options.weight_decay, 0);
   check_least("training.adam_epsilon", options.adam_epsilon, 0);
   check_least("training.max_grad_norm", options.max_grad_norm, 0);
+  check_least("training.adagrad_clip", options.adagrad_clip, 0);
+  require(options.adagrad_clip == 0 || options.optim == "adagrad",
+          OptionName("training.adagrad_clip"), "expected 0 with the optimizer {}, found {}",
+          options.optim, options.adagrad_clip);
   check_least("training.lr_power", options.lr_power, 0);
   check_least("training.lr_end", options.lr_end, 0);
   check_least("training.early_stopping_threshold", options.early_stopping_threshold, 0);
@@ -89,7 +93,7 @@ void check(const TrainingOptions& options) {
   check_fraction("training.warmup_ratio", options.warmup_ratio, true);
   check_fraction("training.label_smoothing_factor", options.label_smoothing_factor, false);
   check_lora(options);
-  check_choice("training.optim", options.optim, {"adamw", "adafactor"});
+  check_choice("training.optim", options.optim, {"adamw", "adafactor", "adagrad"});
   check_choice("training.lr_scheduler_type", options.lr_scheduler_type,
                {"linear", "constant", "cosine", "polynomial", "constant_with_warmup"});
   if (!options.eval_strategy.empty()) {

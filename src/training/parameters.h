@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,11 @@ struct Parameter {
   Tensor value;
   bool decays = true;
   double learning_rate_scale = 1;
+  /// After a step its numbers are moved into these.
+  struct Limits {
+    float least = 0, most = 0;
+  };
+  std::optional<Limits> limits = std::nullopt;
   /// Rows before it are frozen; for tables of which only an extension is trained.
   Index first_trained_row = 0;
 

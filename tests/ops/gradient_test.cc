@@ -1,6 +1,5 @@
 // Every op that records a backward pass has a row: its forward pass against plain loops in double,
-// and its gradients against central differences of those loops. The losses have a table of their
-// own (loss_test).
+// its gradients against central differences of those. The losses have a table of their own.
 //
 // Reruns: tsan
 #include <gtest/gtest.h>
@@ -42,6 +41,7 @@
 #include "relative_gradient_rows.h"
 #include "slot_gradient_rows.h"
 #include "span_gradient_rows.h"
+#include "span_mask_gradient_rows.h"
 #include "vector_gradient_rows.h"
 
 namespace longformer::ops::gradient_test {
@@ -559,8 +559,8 @@ std::vector<Row> rows() {
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};
-  for (const auto& more :
-       {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows(), relative_rows()}) {
+  for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows(),
+                           relative_rows(), span_mask_rows()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

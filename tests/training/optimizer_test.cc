@@ -107,6 +107,44 @@ TEST(Adafactor, SixtyStepsAsTransformers) {
   }
 }
 
+struct AdagradCase {
+  std::string name;
+  kernels::AdagradStep step;
+};
+
+TEST(Adagrad, SixtyStepsAsTorch) {
+  auto tensors = recording();
+  const std::vector<AdagradCase> cases = {
+      {"plain", {.learning_rate = 7e-2}},
+      {"decay", {.learning_rate = 1e-2, .weight_decay = 0.1, .threads = 2}},
+      {"clipped", {.learning_rate = 7e-2, .clip = 0.5}}};
+  for (const AdagradCase& one : cases) {
+    for (const std::string& name : kNames) {
+      Tensor value = copy_of(tensors.at("start." + name));
+      Tensor sum = Tensor::zeros(value.shape(), DType::f32);
+      const Tensor& gradients = tensors.at("gradients." + name);
+      for (Index i = 0; i < gradients.rows(); ++i) {
+        const Tensor gradient = gradients.slice_rows(i, 1).reshaped(value.shape());
+        kernels::adagrad_step(value, gradient, sum, one.step);
+      }
+      const double difference =
+          relative_difference(value, tensors.at("adagrad." + one.name + "." + name));
+      EXPECT_TRUE(difference <= 1e-6) << one.name << " " << name << ": " << difference;
+    }
+  }
+}
+
+TEST(OptimizerSteps, NumbersStayWithinTheirLimits) {
+  ParameterSet parameters;
+  const std::vector<float> begin = {0.5f, 0.01f, 0.99f}, slope = {0, 1, -1};
+  Parameter& limited = parameters.add("spans", Tensor::from(begin, {3}));
+  limited.limits = {.least = 0, .most = 1};
+  limited.value.gradient()->sum = Tensor::from(slope, {3});
+  const auto optimizer = Optimizer::make({.optim = "adagrad"}, parameters, 1);
+  optimizer->step(0.1, 1);
+  EXPECT_EQ(limited.value.to_floats(), (std::vector<float>{0.5f, 0, 1}));
+}
+
 TEST(OptimizerSteps, ScaledGradientsAndThreadCounts) {
   const Tensor gradient = random_normal_tensor({517, 301}, 1, 3);
   Tensor small = random_normal_tensor({517, 301}, 1, 3);

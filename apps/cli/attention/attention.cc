@@ -326,8 +326,9 @@ void add_attention(CLI::App& program, Action& action) {
   add_threshold(verb, flags->threshold);
   refuse_picture(verb, "--cells", kPictures);
   const CLI::Option* summary =
-      verb.add_option("--summary", flags->summary,
-                      "models with a decoder: show what the sentences of this text look at in the document")
+      verb.add_option(
+              "--summary", flags->summary,
+              "models with a decoder: show what the sentences of this text look at in the document")
           ->type_name("TEXT");
   verb.add_flag("--summarize", flags->summarize, "the same for the text that the model writes");
   add_fields(verb, {global_attention_field(flags->global_attention)});

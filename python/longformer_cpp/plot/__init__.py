@@ -19,5 +19,6 @@ except ModuleNotFoundError as error:
 from ._bench import time_and_memory
 from ._heat_map import heat_map
 from ._shares import attention_shares
+from ._spans import spans
 
-__all__ = ["attention_shares", "heat_map", "time_and_memory"]
+__all__ = ["attention_shares", "heat_map", "spans", "time_and_memory"]

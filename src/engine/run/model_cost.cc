@@ -10,6 +10,7 @@
 #include "models/attention/bigbird.h"
 #include "models/attention/blockwise.h"
 #include "models/attention/global_local.h"
+#include "models/attention/sparse.h"
 #include "models/funnel.h"
 #include "models/registry.h"
 #include "models/source_rows.h"
@@ -26,8 +27,9 @@ kernels::AttentionRows one_document(Index n) {
 /// Matrices [intermediate, D] of a feed-forward block.
 double matrices_of(const models::EncoderConfig& config) { return config.recipe.is_gated ? 3 : 2; }
 
-/// Operations of attention to k rows in addition to the dense layers of every token, less the keys
-/// and values that it does not compute for each token (docs/spec/low-rank-and-kernels.md#e1).
+/// Operations of attention to k rows in addition to the dense layers of every token, less the
+/// keys and values that it does not compute for each token
+/// (docs/spec/low-rank-and-kernels.md#e1).
 double linformer_flops(const models::EncoderConfig& config,
                        const models::LinformerConfig& linformer, Index layer, std::int64_t n) {
   using models::ProjectionSharing;
@@ -58,8 +60,8 @@ double distance_flops(const models::EncoderConfig& config, std::int64_t n) {
 }
 
 /// Layers of a Funnel Transformer (docs/spec/other-attentions.md#funnel): where a block begins,
-/// fewer rows read more. Scores are products of contents, values and distances, whose relative keys
-/// are made anew, and of kinds.
+/// fewer rows read more. Scores are products of contents, values and distances, whose relative
+/// keys are made anew, and of kinds.
 double funnel_flops(const models::EncoderConfig& config, std::int64_t n) {
   const auto width = static_cast<double>(config.hidden_size);
   const auto inner = static_cast<double>(config.query_width());
@@ -160,7 +162,8 @@ double decoder_flops(const models::EncoderConfig& config, std::int64_t n, std::i
   const auto inner = static_cast<double>(config.decoder->intermediate_size);
   const Index rows = models::tokens_of_row(n, config.decoder->source_rows);
   const auto source = static_cast<double>((n + rows - 1) / rows), text = static_cast<double>(m);
-  // Projections of the text, keys and values of the source, pairs with the source and in the text.
+  // Projections of the text, keys and values of the source, pairs with the source and in the
+  // text.
   const double layer = 2 * text * (6 * width * width + 2 * width * inner) +
                        4 * source * width * width + 4 * text * source * width +
                        2 * text * (text + 1) * width;
@@ -192,8 +195,9 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   // A gate reads two wide rows and makes one.
   const std::int64_t halves = config.recipe.is_gated ? 2 : 1;
   const std::int64_t wide = halves * shape.tokens * config.intermediate_size * size;
-  // A layer keeps query, key, value, attended rows, and the results of both blocks; the sums before
-  // both norms in fp32; the wide rows before the activation; the denominators of attention.
+  // A layer keeps query, key, value, attended rows, and the results of both blocks; the sums
+  // before both norms in fp32; the wide rows before the activation; the denominators of
+  // attention.
   const std::int64_t heads = shape.tokens * config.query_width();
   std::int64_t layer =
       row * (2 * size + 2 * 4) + 4 * heads * size + wide + shape.tokens * config.heads * 4;
@@ -232,8 +236,8 @@ constexpr Passes kForward = {};
 constexpr Passes kTrainingStep = {.full = 3, .half = 2, .constant = 1};
 
 /// A layer that reads a segment of n characters behind full memories
-/// (docs/spec/language-models.md#g1, #g2): keys and values of what is kept are made again in every
-/// segment, as their weights change.
+/// (docs/spec/language-models.md#g1, #g2): keys and values of what is kept are made again in
+/// every segment, as their weights change.
 double memory_layer_flops(const models::LanguageModelConfig& config, double n,
                           const Passes& passes) {
   const auto width = static_cast<double>(config.hidden_size);
@@ -332,8 +336,12 @@ double language_model_flops(const models::LanguageModelConfig& config, std::int6
           {config.features.map(config.head_size), config.heads, true, rows});
       continue;
     }
-    const bool is_relative = config.positions == models::Positions::relative;
-    if (is_relative) {
+    if (config.is_sparse()) {
+      flops += 4 * static_cast<double>(config.head_size) * models::sparse_pairs(config, layer, n);
+      continue;
+    }
+    const bool is_relative = config.positions == models::Positions::relative || config.has_spans();
+    if (config.positions == models::Positions::relative) {
       flops += 2 * static_cast<double>(std::min(window, n - 1) + 1) * width * inner;
     }
     // Content and value, and position: products for each pair.
@@ -409,7 +417,7 @@ std::int64_t state_bytes(const models::LanguageModelConfig& config) {
                  kernels::FeatureAttentionSpec{
                      config.features.map(config.head_size), config.heads, true, {}}
                      .sum_size();
-    } else if (config.has_windows()) {
+    } else if (config.has_windows() || config.has_spans()) {
       numbers +=
           (2 * (2 * reach + 1) + config.windows[static_cast<std::size_t>(layer)] + 1) * inner;
     }

@@ -51,6 +51,8 @@ struct SharedInput {
   std::shared_ptr<const std::vector<std::int32_t>> distance_rows = {};
   /// How rows stand to the kinds of keys (RelativePositions::kind_scores).
   std::shared_ptr<const ops::KindRelations> kind_relations = {};
+  /// Tokens that each document has read before this pass; empty where none has.
+  std::vector<Index> read = {};
   /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "longformer/text.h"
+#include "text/byte_tokens.h"
 #include "text/encoder_folder.h"
 #include "text/tokenizer_spec.h"
 
@@ -140,6 +141,11 @@ void copy_tokenizer(const TokenizerCopy& whole) {
                         with_added_tokens(text, copy.added, tokenizer.string()));
   }
   Json config = read_object(copy.source / "tokenizer_config.json");
+  if (text::reads_bytes(copy.source)) {
+    tell_added_tokens(copy, config);
+    if (!config.empty()) write_json(copy.target / "tokenizer_config.json", config);
+    return;
+  }
   for (const char* key : {"max_len", "max_length", "name_or_path", "auto_map"}) config.erase(key);
   config["model_max_length"] = copy.max_tokens;
   // Without it transformers would take the class that belongs to model_type, which is RoBERTa's.

@@ -95,6 +95,12 @@ LanguageModelInfo LanguageModel::info() const {
   }
   if (config.sees_everything()) info.receptive_field = 0;
   if (config.has_features()) info.features = models::description_of(config.features);
+  if (config.is_sparse()) info.pattern = models::description_of(config.sparse);
+  if (config.has_spans()) {
+    info.max_span = config.spans.ramp.longest;
+    info.span_ramp = config.spans.ramp.ramp;
+    info.spans = implementation_->model.spans();
+  }
   if (config.has_memory()) {
     info.segment_length = config.lengths.segment;
     info.memory_length = config.lengths.memory;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numbers>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -87,7 +88,7 @@ class LanguageModelObjective final : public training::Objective {
     check_shares();
     weights_.check_low_rank();
     for (const auto& [name, value] : weights_.parameters()) {
-      parameters_.add({.name = name, .value = value, .decays = training::decays_by_name(name)});
+      add_parameter(name, value);
     }
     set_phases();
   }
@@ -141,6 +142,13 @@ class LanguageModelObjective final : public training::Objective {
   }
 
  private:
+  void add_parameter(const std::string& name, const Tensor& value) {
+    const bool is_span = models::holds_spans(name);
+    training::Parameter parameter = {
+        .name = name, .value = value, .decays = !is_span && training::decays_by_name(name)};
+    if (is_span) parameter.limits = {.least = 0, .most = 1};
+    parameters_.add(std::move(parameter));
+  }
   void set_phases();
   void check_shares() const;
   /// Text that an evaluation reads.
@@ -224,6 +232,7 @@ void LanguageModelObjective::set_phases() {
   if (options_.phases_file.empty()) {
     Index usual = LanguageModelTraining::kUsualLength;
     if (config_.has_memory()) usual = config_.lengths.segment;
+    if (config_.max_positions > 0) usual = std::min(usual, config_.max_positions);
     // Every position is trained in every step.
     if (config_.positions == models::Positions::axial) usual = config_.max_positions;
     const Index length = options_.length.value_or(usual);
@@ -244,6 +253,10 @@ void LanguageModelObjective::set_phases() {
   const bool is_axial = config_.positions == models::Positions::axial;
   const auto& [rows_of_positions, columns] = config_.reformer.axial_shape;
   for (const LanguageModelPhase& phase : phases_) {
+    require(config_.max_positions == 0 || phase.length <= config_.max_positions,
+            OptionName("length"),
+            "expected at most {} tokens, as many as the model has positions, found {}",
+            config_.max_positions, phase.length);
     require(!is_axial || phase.length == rows_of_positions * columns, OptionName("length"),
             "expected {}, as axial_pos_shape is {} × {} and every position is to be trained, found "
             "{}",
@@ -354,6 +367,13 @@ training::Metrics LanguageModelObjective::evaluate() {
                                    {.attention_shares = options_.attention_shares});
   }
   if (options_.attention_shares) details_ = tasks::named_shares(tasks::mean_shares(score.shares));
+  if (config_.has_spans()) {
+    double sum = 0;
+    for (const std::vector<double>& layer : model_.spans()) {
+      sum += std::accumulate(layer.begin(), layer.end(), 0.0);
+    }
+    details_ = {{"mean_span", sum / static_cast<double>(config_.layers * config_.heads)}};
+  }
   memory_.clear();
   const double mean = score.loss.sum / score.loss.weight;
   const std::string_view bytes =

@@ -81,6 +81,7 @@ TextScore score_streaming(const models::LanguageModel& model, const ops::Context
                     .shares = total.shares.empty() ? nullptr : &total.shares}),
         total.loss);
     for (const auto& [name, loss] : layers) {
+      if (name != models::kCompressionLoss) continue;
       add({.sum = ops::number_of(loss), .weight = 1}, total.compression);
     }
     if (callback) callback(begin + characters);

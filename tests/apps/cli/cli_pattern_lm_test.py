@@ -1,0 +1,138 @@
+"""pretrain-lm, evaluate, generate and info on language models with other patterns of attention: Sparse Transformers, and
+heads that learn their spans."""
+
+import json
+import math
+import shutil
+
+import pytest
+from cli_character_lm_test import TEXT, score, tensors, written
+from cli_test import FIXTURES, run
+
+CONFIG = {"model_type": "longformer-lm", "vocabulary": "text8", "hidden_size": 32, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "dropout": 0.1}  # fmt: skip
+SPARSE = {"attention": "sparse", "stride": 6, "max_position_embeddings": 24}
+KINDS = {
+    "strided": SPARSE | {"pattern": "strided", "integration": "heads"},
+    "fixed": SPARSE | {"pattern": "fixed", "summary": 2},
+    "adaptive": {"attention": "adaptive", "max_span": 24, "span_ramp": 8, "span_loss": 1e-3},
+}
+#: The optimizer of the paper of adaptive spans.
+ADAGRAD = ["--optim", "adagrad", "--adagrad-clip", 0.03, "--max-grad-norm", 0, "--weight-decay", 0]
+FIXTURE = FIXTURES / "pattern_lm"
+
+
+@pytest.fixture
+def text(tmp_path):
+    return written(tmp_path / "text.txt", TEXT * 60)
+
+
+@pytest.fixture(params=KINDS)
+def config(request, tmp_path):
+    return written(tmp_path / "config.json", CONFIG | KINDS[request.param])
+
+
+def train(config, text, output, *flags):
+    return run("pretrain-lm", "--config", config, text, "--output-dir", output, "--threads", 1,
+               "--per-device-train-batch-size", 4, *flags)  # fmt: skip
+
+
+class TestTraining:
+    def test_loss_falls_and_the_folder_is_a_model(self, config, text, tmp_path):
+        out = tmp_path / "out"
+        train(config, text, out, "--max-steps", 150, "--learning-rate", 1e-2, "--length", 24, "--logging-steps", 50,
+              "--eval-strategy", "steps", "--eval-steps", 75).passes()  # fmt: skip
+        log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+        losses = [row["loss"] for row in log if "loss" in row]
+        assert losses[0] > losses[-1] + 0.5 and losses[-1] < 0.7 * math.log(27)
+        last = [row for row in log if "eval_bpc" in row][-1]
+        is_adaptive = "adaptive" in config.read_text()
+        way = ["--streaming"] if is_adaptive else ["--window-characters", 24, "--step-characters", 12]
+        here = score(out, text, "--part", "validation", *way)["metrics"]
+        assert math.isclose(here["bpc"], last["eval_bpc"], rel_tol=1e-5) and "compression_loss" not in here
+        assert ("eval_mean_span" in last) == is_adaptive
+        count = 10 if not is_adaptive else 60
+        assert len(run("generate", out, "--prompt", "the ", "-n", count, "--seed", 1).works().out) > 4
+
+    def test_resumed_and_computed_again_it_ends_with_the_same_bits(self, config, text, tmp_path):
+        whole, resumed, again = tmp_path / "whole", tmp_path / "resumed", tmp_path / "again"
+        flags = ["--max-steps", 6, "--save-steps", 3, "--length", 24, "--learning-rate", 1e-2]
+        if "adaptive" in config.read_text():
+            flags += ADAGRAD
+        train(config, text, whole, *flags).passes()
+        shutil.copytree(whole / "checkpoint-3", resumed / "checkpoint-3")
+        train(config, text, resumed, *flags, "--resume-from-checkpoint", "last").passes()
+        train(config, text, again, *flags, "--gradient-checkpointing").passes()
+        wanted = (whole / "model.safetensors").read_bytes()
+        assert [(folder / "model.safetensors").read_bytes() == wanted for folder in (resumed, again)] == [True, True]
+
+    @pytest.mark.parametrize("config", ["adaptive"], indirect=True)
+    def test_spans_stay_within_0_and_1_and_a_cost_shortens_them(self, config, text, tmp_path):
+        means = []
+        for cost in (0, 1):
+            changed = json.loads(config.read_text()) | {"span_loss": cost, "initial_span": 0.5}
+            file, out = written(tmp_path / f"{cost}.json", changed), tmp_path / str(cost)
+            train(file, text, out, "--max-steps", 30, "--length", 24, "--learning-rate", 0.07, *ADAGRAD).passes()
+            weights = tensors(out / "model.safetensors")
+            spans = [value for name, value in weights.items() if name.endswith(".spans")]
+            assert len(spans) == 2 and all((0 <= one).all() and (one <= 1).all() for one in spans)
+            means.append(sum(one.mean() for one in spans) / 2)
+            info = run("info", out, "--json").works().json[0]
+            assert [[round(z * 24, 3) for z in layer] for layer in spans] == [[round(x, 3) for x in layer] for layer in info["spans"]]
+        assert means[1] < 0.05 < means[0]
+
+    @pytest.mark.parametrize("config", ["fixed"], indirect=True)
+    def test_adagrad_clip_needs_adagrad(self, config, text, tmp_path):
+        train(config, text, tmp_path / "out", "--adagrad-clip", 0.03).fails(2, "--adagrad-clip", "adamw", "0.03")
+
+    @pytest.mark.parametrize("config", ["fixed"], indirect=True)
+    def test_bad_input(self, config, text, tmp_path):
+        out = tmp_path / "out"
+        train(config, text, out, "--length", 30).fails(2, "--length", "24 tokens", "30")
+        fixed, adaptive = KINDS["fixed"], KINDS["adaptive"]
+        for changes, wanted in [
+            (fixed | {"pattern": "random"}, ["pattern", "strided, fixed", '"random"']),
+            (fixed | {"stride": 1}, ["stride", "2", "1"]),
+            (fixed | {"summary": 7}, ["summary", "stride of 6", "7"]),
+            (fixed | {"max_position_embeddings": 20}, ["max_position_embeddings", "multiple", "6", "20"]),
+            (fixed | {"dilations": [0, 5]}, ["dilations", "pattern fixed"]),
+            (fixed | {"positions": "relative"}, ["positions", "grid", "relative"]),
+            (fixed | {"integration": "sum"}, ["integration", "heads, interleaved, merged"]),
+            (adaptive | {"span_ramp": 25}, ["span_ramp", "24", "25"]),
+            (adaptive | {"windows": [3, 3]}, ["windows", "adaptive"]),
+            (adaptive | {"positions": "relative"}, ["positions", "distance_keys", "relative"]),
+        ]:
+            file = written(tmp_path / "bad.json", CONFIG | changes)
+            train(file, text, out).fails(1, "bad.json", *wanted)
+
+
+class TestUse:
+    @pytest.mark.parametrize("name", ["strided_merged", "fixed_merged", "adaptive"])
+    def test_windows_and_streaming_score_alike(self, name, text):
+        """A text that fits has the same losses; longer ones are read in windows, as learned positions end."""
+        windows = score(FIXTURE / name, text, "--characters", 59, "--window-characters", 60, "--step-characters", 60)
+        assert math.isclose(windows["metrics"]["loss"],
+                            score(FIXTURE / name, text, "--characters", 59, "--streaming")["metrics"]["loss"], rel_tol=1e-5)  # fmt: skip
+        if name != "adaptive":
+            run("evaluate", FIXTURE / name, text, "--streaming").fails(1, "60", "grid positions")
+        score(FIXTURE / name, text, "--characters", 200)
+
+    def test_info(self):
+        info = run("info", FIXTURE / "fixed_merged", "--json").works().json[0]
+        assert info["attention"] == "sparse" and info["positions"] == "grid" and info["receptive_field"] == 0
+        assert "5 tokens" in info["pattern"] and "2 tokens" in info["pattern"] and "one softmax" in info["pattern"]
+        weights = tensors(FIXTURE / "fixed_merged" / "model.safetensors")
+        assert info["parameters"] == sum(tensor.size for tensor in weights.values())
+        assert "strided: the last 5 tokens" in run("info", FIXTURE / "strided_heads").works().out
+
+    def test_info_shows_spans(self):
+        info = run("info", FIXTURE / "adaptive", "--json").works().json[0]
+        weights = tensors(FIXTURE / "adaptive" / "model.safetensors")
+        reaches = []
+        for layer, spans in enumerate(info["spans"]):
+            z = weights[f"layers.{layer}.spans"]
+            assert [round(x, 3) for x in spans] == [round(float(x) * 21, 3) for x in z]
+            reaches.append(min(21, math.ceil(float(z.max()) * 21 + 6)))
+        assert (info["max_span"], info["span_ramp"], info["receptive_field"]) == (21, 6, sum(reaches))
+        out = run("info", FIXTURE / "adaptive").works().out
+        assert "spans of layer 1" in out and "21, and a ramp of 6" in out
