@@ -393,7 +393,7 @@ TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
     const std::string said =
         error_of([&] { parsed(fmt::format(R"({{"model_type": "{}"}})", kind)); });
     expect_error(said, {"config.json: model_type: expected longformer, bert",
-                        "linformer or performer, found \"" + kind + "\": ", advice});
+                        "linformer, performer or blockwise, found \"" + kind + "\": ", advice});
     EXPECT_EQ(said.find('\n'), std::string::npos);
   }
   const std::string unknown = error_of([] { parsed(R"({"model_type": "mamba"})"); });

@@ -13,7 +13,7 @@ namespace longformer::kernels {
 namespace {
 
 /// Queries of one task.
-constexpr Index kQueryBlock = 64;
+constexpr Index kQueriesAtOnce = 64;
 
 struct FullHead {
   const DocumentRows& rows;
@@ -29,7 +29,7 @@ void attend_block(const FullHead& full, Index begin, std::span<std::uint8_t> vis
   const auto& [rows, head, pattern, all_scores, values] = full;
   const Index d = head.head_size;
   const Index nk = rows.key_count;
-  const Index count = std::min(kQueryBlock, rows.query_count - begin);
+  const Index count = std::min(kQueriesAtOnce, rows.query_count - begin);
   float* scores = all_scores + begin * nk;
   const GemmShape products = {.m = count,
                               .n = nk,
@@ -76,7 +76,7 @@ void attention_full(const AttentionSpec& spec, const AttentionArguments& in) {
   for (const AttentionDocument& document : spec.rows->documents) {
     const DocumentRows rows(spec, document);
     const Index nk = rows.key_count;
-    const Index blocks = nk == 0 ? 0 : (rows.query_count + kQueryBlock - 1) / kQueryBlock;
+    const Index blocks = nk == 0 ? 0 : (rows.query_count + kQueriesAtOnce - 1) / kQueriesAtOnce;
     require_memory(rows.query_count * nk);
     Tensor scores({std::max<Index>(rows.query_count, 1), nk}, DType::f32);
     Tensor values({nk, spec.head_size}, DType::f32);
@@ -91,7 +91,7 @@ void attention_full(const AttentionSpec& spec, const AttentionArguments& in) {
         const Index worker = workers == 1 ? 0 : thread_number();
         const std::span<std::uint8_t> all(visible);
         attend_block(
-            full, block * kQueryBlock,
+            full, block * kQueriesAtOnce,
             all.subspan(static_cast<std::size_t>(worker * nk), static_cast<std::size_t>(nk)));
       });
       attend_outside_windows(rows, head_rows, scores.data<float>());
