@@ -63,7 +63,7 @@ ROWS = {
     "dense": {"model_type": "roberta"},
     "window": {"model_type": "longformer", "attention_window": 256},
     "BigBird": {"model_type": "big_bird", "block_size": 32, "num_random_blocks": 3, "hidden_act": "gelu"},
-    "Blockwise": {"model_type": "blockwise", "base_model_type": "roberta", "blocks": 4},
+    "Blockwise": lambda chosen: {"model_type": "blockwise", "base_model_type": "roberta", "blocks": min(4, chosen.hidden // 16)},
     "Funnel": lambda chosen: {"model_type": "funnel", "norm_first": False, "block_sizes": [1] * chosen.layers, "d_head": 16,
                               "d_inner": 2 * chosen.hidden, "hidden_dropout": 0.0, "attention_dropout": 0.0},
     "Linformer": {"model_type": "linformer", "base_model_type": "roberta", "projected_length": 64},

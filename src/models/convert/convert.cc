@@ -27,6 +27,7 @@
 #include "models/registry.h"
 #include "models/trained_folder.h"
 #include "models/weights.h"
+#include "text/byte_tokens.h"
 #include "text/tokenizer_spec.h"
 
 namespace longformer::models {
@@ -484,8 +485,9 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
       "{}: expected a model whose scores have no terms of distances, as Longformer's have none, "
       "found {}",
       source_folder, conversion.config.model_type());
+  // An encoder of bytes says in config.json where its norms are, and so does the result.
   require(
-      !conversion.config.recipe.norm_first,
+      !conversion.config.recipe.norm_first || text::reads_bytes(conversion.source),
       "{}: model_type: expected a model that normalises behind its layers, as Longformer and LED "
       "do, found {}",
       source_folder, conversion.config.model_type());
