@@ -115,6 +115,13 @@ TEST_P(Fixtures, LayersReadWhatTheyAreGiven) {
     const std::size_t layers = usual.size() - 1;
     ForwardOptions options = {.hidden_states = true};
     options.layer_inputs = std::span(usual).first(layers);
+    if (std::string_view(GetParam()).starts_with("tiny_funnel")) {
+      expect_error(error_of([&] {
+                     model.forward({&input, 1}, options);
+                   }),
+                   {"layer inputs: expected a model whose layers all read the tokens"});
+      continue;
+    }
     EXPECT_EQ(model.forward({&input, 1}, options)[0].hidden_states, usual) << dtype;
     // Every layer reads the embeddings: the first does what it did, the others do not.
     const std::vector<std::vector<float>> first(layers, usual[0]);
