@@ -207,8 +207,10 @@ class TestUse:
         assert "3 rows of 2 each" in run("info", FIXTURE / "compressive").works().out
 
     def test_examples_are_models(self):
-        for file in (ROOT / "examples" / "language-models").glob("*-*ive.json"):
+        examples = ROOT / "examples" / "language-models"
+        for file in (*examples.glob("*-*ive.json"), examples / "tiny-sparse.json", examples / "tiny-reformer.json"):
             assert "tokens/s" in run("bench", "train", "--config", file, "-n", 512, "-r", 1).works().out
+        file = examples / "tiny-compressive.json"
         run("bench", "train", "--config", file, "-n", 100, "-r", 1).fails(1, "-n", "512")
 
 
