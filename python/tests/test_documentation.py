@@ -68,6 +68,7 @@ def place(tmp_path_factory):
         shutil.copy(fixtures / "tiny_roberta" / name, place / "led")
     (place / "novelist").symlink_to(fixtures / "character_lm" / "untied")
     (place / "compressive").symlink_to(fixtures / "memory_lm" / "compressive")
+    (place / "adaptive").symlink_to(fixtures / "pattern_lm" / "adaptive")
     (place / "novels.txt").write_text("he was in the house she was with him " * 50)
     (place / "corpus" / "qrels").mkdir(parents=True)
     (place / "corpus" / "corpus.jsonl").write_text('{"_id": "1", "text": "he was"}\n{"_id": "2", "text": "she was"}\n')

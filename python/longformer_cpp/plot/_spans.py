@@ -56,7 +56,8 @@ def _draw(layers: list[npt.NDArray[np.float64]], info: Mapping[str, Any], title:
     axes = figure.subplots()
     for number, layer in enumerate(layers):
         axes.bar(number * (heads + 1) + np.arange(len(layer)), layer, 0.85, color=_COLOUR)
-    axes.set_xticks([number * (heads + 1) + (heads - 1) / 2 for number in range(len(layers))], range(len(layers)))
+    middles = [number * (heads + 1) + (heads - 1) / 2 for number in range(len(layers))]
+    axes.set_xticks(middles, [str(number) for number in range(len(layers))])
     axes.tick_params(axis="x", bottom=False)
     axes.set_xlabel("layer, and its heads")
     axes.set_ylabel("span before the ramp")

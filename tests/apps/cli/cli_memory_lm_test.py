@@ -210,7 +210,7 @@ class TestUse:
         examples = ROOT / "examples" / "language-models"
         for file in (*examples.glob("*-*ive.json"), examples / "tiny-sparse.json", examples / "tiny-reformer.json"):
             assert "tokens/s" in run("bench", "train", "--config", file, "-n", 512, "-r", 1).works().out
-        file = examples / "tiny-recurrent.json"
+        file = examples / "small-compressive.json"
         run("bench", "train", "--config", file, "-n", 100, "-r", 1).fails(1, "-n", "512")
 
 
