@@ -466,7 +466,7 @@ class Parity(unittest.TestCase):
         names = parity.scripts()
         self.assertEqual(parity.draw(names, "1"), parity.draw(names, "1"))
         seen = set()
-        for seed in range(400):
+        for seed in range(2000):
             for name, arguments in parity.draw(names, str(seed))[:4]:
                 models = arguments[-1] if "--only" in arguments else "all"
                 seen |= {(name, model) for model in models.split(",")}

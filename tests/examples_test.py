@@ -108,7 +108,7 @@ CONFIGURATIONS = sorted(path.name for path in (EXAMPLES / "language-models").glo
 def test_configurations_are_models(name):
     config = EXAMPLES / "language-models" / name
     command = [BINARY, "bench", "train", "--config", config, "-n", 512, "-r", 1, "--json"]
-    if "axial_pos_shape" in config.read_text():
+    if name == "reformer.json":
         # Trained on texts as long as all its positions, 131,072 of them.
         command = [BINARY, "bench", "generate", "--config", config, "-n", 512, "--new-tokens", 4, "-r", 1, "--json"]
         assert json.loads(run(command, ROOT))["n"] == 512

@@ -317,7 +317,7 @@ def test_options(tmp_path):
     written = json.loads((output / "training_args.json").read_text())
     expected = {**values, **dict.fromkeys(flags, True), "output_dir": str(output), "resume_from_checkpoint": "",
                 "group_by_length": False, "lora_rank": 0, "lora_alpha": 0, "lora_target": "", "lora_dropout": 0,
-                "adapter": ""}  # fmt: skip
+                "adapter": "", "adagrad_clip": 0}  # fmt: skip
     assert written == expected
     assert json.loads((output / "checkpoint-4" / "training_args.json").read_text()) == expected
 
