@@ -328,7 +328,6 @@ double sparse_pairs(const LanguageModelConfig& config, Index layer, Index n) {
 SparseAttention::SparseAttention(const LanguageModelConfig& config, Index layer,
                                  const LayerSource& source)
     : sparse_(config.sparse),
-      heads_(config.heads),
       head_size_(config.head_size),
       groups_(sparse_heads(config.sparse, layer, config.heads)),
       dropout_(config.attention_dropout),

@@ -22,7 +22,7 @@ class SparseAttention final : public Attention {
 
  private:
   SparseConfig sparse_;
-  Index heads_, head_size_;
+  Index head_size_;
   std::vector<SparseHeads> groups_;
   double dropout_;
   std::uint64_t place_;
