@@ -30,8 +30,8 @@ double step_bytes(const models::EncoderConfig& config, const GenerateBenchOption
   const double weights = layers * (6 * width * width + 2 * width * inner) +
                          static_cast<double>(config.vocab_size) * width;
   const double text = static_cast<double>(options.beams * options.new_tokens) / 2;
-  const Index of_row = models::tokens_of_row(options.n, config.decoder->source_rows);
-  const auto source = static_cast<double>((options.n + of_row - 1) / of_row);
+  const auto source =
+      static_cast<double>(models::rows_of_source(options.n, config.decoder->source_rows));
   const double keys = layers * 2 * width * (source + text);
   const auto size = static_cast<double>(element_size(compute_dtype(options.dtype)));
   return size * (weights + static_cast<double>(options.documents) * keys);
@@ -111,9 +111,8 @@ GenerateBenchResult bench_generate(const GenerateBenchOptions& options) {
   result.encode_seconds = median(reading);
   result.step_seconds = median(steps);
   const auto width = static_cast<double>(config.hidden_size);
-  const Index of_row = models::tokens_of_row(options.n, config.decoder->source_rows);
-  const double source_keys =
-      4 * width * width * static_cast<double>(options.n / of_row * config.decoder->layers);
+  const Index rows = models::rows_of_source(options.n, config.decoder->source_rows);
+  const double source_keys = 4 * width * width * static_cast<double>(rows * config.decoder->layers);
   const double flops =
       model_flops(config, options.n, config.has_global_attention() ? 1 : 0) + source_keys;
   result.encode_gflops =

@@ -33,7 +33,11 @@ void append_mask(const SourceStates& one, std::vector<std::uint8_t>& mask) {
 
 }  // namespace
 
-Index tokens_of_row(Index n, Index most) { return most == 0 ? 1 : (n + most - 1) / most; }
+Index tokens_of_row(Index n, Index most) {
+  return most == 0 ? 1 : std::max<Index>(1, kernels::divide_up(n, most));
+}
+
+Index rows_of_source(Index n, Index most) { return kernels::divide_up(n, tokens_of_row(n, most)); }
 
 SourceStates few_source_rows(const ops::Context& context, SourceStates source, Index most) {
   if (most == 0) return source;
@@ -59,7 +63,7 @@ SourceStates few_source_rows(const ops::Context& context, SourceStates source, I
 std::vector<float> weights_of_tokens(std::vector<float> probabilities, Index n, Index most) {
   const Index of_row = tokens_of_row(n, most);
   if (of_row == 1) return probabilities;
-  const Index rows = (n + of_row - 1) / of_row, queries = std::ssize(probabilities) / rows;
+  const Index rows = rows_of_source(n, most), queries = std::ssize(probabilities) / rows;
   std::vector<float> weights;
   for (Index query = 0; query < queries; ++query) {
     for (Index token = 0; token < n; ++token) {

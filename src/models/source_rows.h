@@ -12,6 +12,9 @@ namespace longformer::models {
 /// Tokens that a row stands for in a document of n tokens, of which there are at most `most` rows.
 Index tokens_of_row(Index n, Index most);
 
+/// Rows of such a document.
+Index rows_of_source(Index n, Index most);
+
 /// Means of neighbouring tokens that are visible, at most `most` rows for each document; shorter
 /// documents stay as they are, and all do where it is 0.
 SourceStates few_source_rows(const ops::Context& context, SourceStates source, Index most);

@@ -160,8 +160,8 @@ double masked_lm_flops(const models::EncoderConfig& config, double tokens) {
 double decoder_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t m) {
   const auto width = static_cast<double>(config.hidden_size);
   const auto inner = static_cast<double>(config.decoder->intermediate_size);
-  const Index rows = models::tokens_of_row(n, config.decoder->source_rows);
-  const auto source = static_cast<double>((n + rows - 1) / rows), text = static_cast<double>(m);
+  const Index rows = models::rows_of_source(n, config.decoder->source_rows);
+  const auto source = static_cast<double>(rows), text = static_cast<double>(m);
   // Projections of the text, keys and values of the source, pairs with the source and in the
   // text.
   const double layer = 2 * text * (6 * width * width + 2 * width * inner) +
