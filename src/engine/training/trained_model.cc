@@ -111,13 +111,13 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
     if (setup_.draws_head) return !models::is_of_encoder(name);
     return !same && !models::is_of_encoder(name) && !setup_.task->begins_with(name);
   };
-  weights = models::Weights::trained(std::move(weights),
-                                     {.fresh = fresh_tensors(config, setup_.task, weights),
-                                      .seed = options.seed,
-                                      .frozen = frozen,
-                                      .left_out = left_out,
-                                      .grown = {models::kWordEmbeddings},
-                                      .adapter = std::move(adapter)});
+  auto fresh = fresh_tensors(config, setup_.task, weights);
+  weights = models::Weights::trained(std::move(weights), {.fresh = std::move(fresh),
+                                                          .seed = options.seed,
+                                                          .frozen = frozen,
+                                                          .left_out = left_out,
+                                                          .grown = {models::kWordEmbeddings},
+                                                          .adapter = std::move(adapter)});
   if (setup_.shares_global_projections) share_global_projections(setup_.folder, weights);
   const LoadOptions load = {
       .dtype = options.dtype, .threads = static_cast<int>(options.threads), .note = setup_.note};
