@@ -103,8 +103,8 @@ std::vector<Index> ReformerConfig::buckets_for(Index padded) const {
   const auto chunks = static_cast<std::uint64_t>(2 * std::max<Index>(1, padded / lsh.length));
   const int power = static_cast<int>(std::bit_width(chunks)) - 1;
   const Index number = Index{1} << power;
-  const Index chunks = longest / lsh.length;
-  const auto root = static_cast<Index>(std::sqrt(static_cast<double>(chunks)));
+  const Index most_chunks = longest / lsh.length;
+  const auto root = static_cast<Index>(std::sqrt(static_cast<double>(most_chunks)));
   if (number <= 2 * std::max(root, lsh.length)) return {number};
   return {Index{1} << (power / 2), Index{1} << (power - power / 2)};
 }
