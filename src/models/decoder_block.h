@@ -12,8 +12,8 @@
 namespace longformer::models {
 
 /// a = LayerNorm(x + self(x)); b = LayerNorm(a + cross(a, source)); LayerNorm(b + down(up(b))).
-/// With DecoderConfig::norm_first: a = x + self(LayerNorm(x)); b = a + cross(LayerNorm(a), source);
-/// b + down(up(LayerNorm(b))).
+/// Norms come first where DecoderConfig::norm_first says so: a = x + self(LayerNorm(x)); b = a +
+/// cross(LayerNorm(a), source); b + down(up(LayerNorm(b))).
 class DecoderBlock final : public Block {
  public:
   DecoderBlock(const EncoderConfig& config, Index layer, const LayerSource& source);

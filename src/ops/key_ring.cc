@@ -1,6 +1,7 @@
 #include "ops/key_ring.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "core/error.h"
@@ -85,6 +86,39 @@ void KeyRing::reorder(std::span<const Index> sources) {
     *ring = ordered;
   }
   places_ = std::move(places);
+}
+
+KeyRing KeyRing::copied() const {
+  KeyRing same = *this;
+  std::vector<Index> all(at(streams()));
+  std::iota(all.begin(), all.end(), 0);
+  same.reorder(all);
+  return same;
+}
+
+std::vector<Tensor> KeyRing::saved() const {
+  std::vector<Tensor> tensors;
+  for (Index s = 0; s < streams(); ++s) {
+    tensors.push_back(kept_keys(s));
+    tensors.push_back(kept_values(s));
+  }
+  return tensors;
+}
+
+void KeyRing::restore(std::span<const Tensor> saved) {
+  require(std::ssize(saved) == 2 * streams(),
+          "state: expected keys and values of {} streams, found {} tensors", streams(),
+          saved.size());
+  const Shape& own = keys_.shape();
+  for (Index s = 0; s < streams(); ++s) {
+    const Tensor &key = saved[at(2 * s)], &value = saved[at(2 * s + 1)];
+    const bool fits = key.shape() == value.shape() && key.shape().size() == 3 &&
+                      key.dimension(0) == own[0] && key.dimension(2) == own[2] &&
+                      key.dtype() == keys_.dtype() && value.dtype() == key.dtype();
+    require(fits, "state: expected keys and values [{}, n, {}] of {}, found {} of {}", own[0],
+            own[2], name_of(keys_.dtype()), to_string(key.shape()), name_of(key.dtype()));
+    append_to(s, key, value);
+  }
 }
 
 Tensor KeyRing::kept(const Tensor& rows, Index stream) const {

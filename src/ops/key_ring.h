@@ -45,6 +45,12 @@ class KeyRing {
   void clear() { std::fill(places_.begin(), places_.end(), Place()); }
   /// Stream i becomes a copy of stream sources[i].
   void reorder(std::span<const Index> sources);
+  /// The same tokens in memory of their own: a plain copy has the memory of the first.
+  KeyRing copied() const;
+  /// Keys and values of each stream in turn, and those tokens in a ring that has none. Throws Error
+  /// for tensors of another number, shape or dtype.
+  std::vector<Tensor> saved() const;
+  void restore(std::span<const Tensor> saved);
   /// The tokens of a stream, [H, count, d]: keys, or values.
   Tensor kept_keys(Index stream) const;
   Tensor kept_values(Index stream) const;

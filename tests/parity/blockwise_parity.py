@@ -171,6 +171,18 @@ def compare_lists(table, case, folder, call):
         table.compare("one block, and the source", case, [numpy.asarray(found)], [numpy.asarray(source)], 1e-5)
 
 
+def run_case(table, case, program, seed):
+    generator = torch.Generator().manual_seed(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        save(case, folder, program, seed)
+        call = call_of(case, generator)
+        compare_values(table, case, folder, call)
+        if case.head and case.mask is None:
+            compare_gradients(table, case, folder, call, block_parity.targets_of(case, generator))
+        if not case.head:
+            compare_lists(table, case, folder, call)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -181,22 +193,7 @@ def main():
     decks = random_models.Decks(options.seed)
     cases = [draw(i, decks) for i in range(options.count)]
     table = model_parity.Table()
-    for case in cases:
-        if options.only is not None and case.index not in options.only:
-            continue
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                seed = options.seed * 1013 + case.index
-                generator = torch.Generator().manual_seed(seed)
-                save(case, folder, options.program, seed)
-                call = call_of(case, generator)
-                compare_values(table, case, folder, call)
-                if case.head and case.mask is None:
-                    compare_gradients(table, case, folder, call, block_parity.targets_of(case, generator))
-                if not case.head:
-                    compare_lists(table, case, folder, call)
-        except Exception as error:  # one broken case must not hide the others
-            table.failures.append(f"{type(error).__name__}: {error}: {model_parity.label(case)}")
+    table.run(cases, options.only, lambda case: run_case(table, case, options.program, options.seed * 1013 + case.index))
     table.print()
     return table.end(f"{len(cases)} cases against transformers {transformers.__version__}, seed {options.seed}")
 

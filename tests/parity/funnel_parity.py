@@ -262,13 +262,7 @@ def main():
     decks = random_models.Decks(options.seed)
     cases = [draw(i, decks) for i in range(options.count)]
     table = model_parity.Table()
-    for case in cases:
-        if options.only is not None and case.index not in options.only:
-            continue
-        try:
-            run_case(table, case, options.seed * 1009 + case.index)
-        except Exception as error:  # one broken case must not hide the others
-            table.failures.append(f"{type(error).__name__}: {error}: {model_parity.label(case)}")
+    table.run(cases, options.only, lambda case: run_case(table, case, options.seed * 1009 + case.index))
     if options.only is None:
         compare_training(table, options.program, list(TRAINED))
     table.print()

@@ -60,6 +60,16 @@ class Table:
     def compare(self, category, case, found, expected, tolerance):
         self.record(category, case, largest_difference(found, expected), tolerance)
 
+    def run(self, cases, only, run_case):
+        """Runs cases, or those of the indices alone; one that raises has failed and does not hide the others."""
+        for case in cases:
+            if only is not None and case.index not in only:
+                continue
+            try:
+                run_case(case)
+            except Exception as error:
+                self.failures.append(f"{type(error).__name__}: {error}: {label(case)}")
+
     def print(self):
         print(f"\n| {' | '.join(('output', 'comparisons', *COLUMNS))} |\n|---|---|---|---|---|")
         for row in sorted({c[0] for c in self.largest if isinstance(c, tuple)}):

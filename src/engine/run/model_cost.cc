@@ -102,11 +102,7 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
   if (const auto& blocks = config.recipe.shifted_blocks) {
     std::vector<AttentionSpec> specs;
     for (Index shift = 0; shift < blocks->blocks; ++shift) {
-      kernels::AttentionPattern of_shift = pattern;
-      of_shift.heads.resize(
-          static_cast<std::size_t>(blocks->heads_of_shift[static_cast<std::size_t>(shift)]));
-      specs.push_back(
-          {of_shift, kernels::shared(models::shifted_block_rows(*blocks, shift, *rows))});
+      specs.push_back(models::shifted_block_spec(pattern, *blocks, shift, *rows));
     }
     return specs;
   }

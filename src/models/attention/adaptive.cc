@@ -3,88 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 
-#include "core/error.h"
+#include "models/attention/ring_past.h"
 #include "ops/attention.h"
-#include "ops/key_ring.h"
 
 namespace longformer::models {
 namespace {
 
-/// Keys and values that the head with the longest span still sees.
-class SpannedPast final : public LayerState {
- public:
-  explicit SpannedPast(ops::KeyRing ring) : ring(std::move(ring)) {}
-
-  std::unique_ptr<LayerState> copy() const override {
-    auto same = std::make_unique<SpannedPast>(*this);
-    // The ring of a copy would be the same memory.
-    std::vector<Index> all(at(ring.streams()));
-    std::iota(all.begin(), all.end(), 0);
-    same->ring.reorder(all);
-    return same;
-  }
-  std::int64_t bytes() const override {
-    return ring.bytes() + static_cast<std::int64_t>(relative_keys.bytes());
-  }
-  void reorder(std::span<const Index> sources) override { ring.reorder(sources); }
-  std::vector<Tensor> saved() const override {
-    std::vector<Tensor> tensors;
-    for (Index s = 0; s < ring.streams(); ++s) {
-      tensors.push_back(ring.kept_keys(s));
-      tensors.push_back(ring.kept_values(s));
-    }
-    return tensors;
-  }
-  void restore(std::span<const Tensor> saved) override;
-
-  ops::KeyRing ring;
-  /// Those of all distances, made once.
-  Tensor relative_keys = {};
-};
-
-void SpannedPast::restore(std::span<const Tensor> saved) {
-  const Index streams = ring.streams();
-  require(std::ssize(saved) == 2 * streams,
-          "state: expected keys and values of {} streams, found {} tensors", streams, saved.size());
-  const Shape own = ring.keys().shape();
-  for (Index s = 0; s < streams; ++s) {
-    const Tensor &key = saved[at(2 * s)], &value = saved[at(2 * s + 1)];
-    const bool fits = key.shape().size() == 3 && key.shape() == value.shape() &&
-                      key.dimension(0) == own[0] && key.dimension(2) == own[2] &&
-                      key.dtype() == ring.keys().dtype() && value.dtype() == key.dtype();
-    require(fits, "state: expected keys and values [{}, n, {}] of {}, found {} of {}", own[0],
-            own[2], name_of(ring.keys().dtype()), to_string(key.shape()), name_of(key.dtype()));
-    if (key.dimension(1) > 0) ring.append_to(s, key, value);
-  }
-}
-
-/// Queries at the place of the token before: their own one is not seen.
-void add_document(Index query_begin, Index queries, Index key_begin, Index keys,
-                  kernels::AttentionRows& rows) {
-  rows.documents.push_back({.query_begin = query_begin,
-                            .query_count = queries,
-                            .key_begin = key_begin,
-                            .key_count = keys,
-                            .query_offset = keys - queries - 1});
-}
-
-kernels::AttentionRows rows_of(std::span<const Index> starts, const ops::KeyRing* ring) {
-  kernels::AttentionRows rows;
-  for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
-    const Index count = starts[i + 1] - starts[i];
-    const auto stream = static_cast<Index>(i);
-    add_document(starts[i], count, ring == nullptr ? starts[i] : ring->begin(stream),
-                 ring == nullptr ? count : ring->count(stream), rows);
-  }
-  if (ring != nullptr) {
-    // The empty document takes the rows of the ring that hold nothing.
-    rows.documents.push_back(
-        {.query_begin = starts.back(), .key_begin = ring->keys().dimension(1)});
-  }
+/// Queries stand at the place of the token before: their own one is not seen.
+kernels::AttentionRows one_place_back(kernels::AttentionRows rows) {
+  rows.self_attention = false;
+  for (auto& document : rows.documents) document.query_offset -= 1;
   return rows;
 }
 
@@ -118,7 +49,7 @@ Index AdaptiveAttention::reach() const {
 }
 
 std::unique_ptr<LayerState> AdaptiveAttention::start(DType dtype, Index streams) const {
-  return std::make_unique<SpannedPast>(ops::KeyRing(
+  return std::make_unique<RingPast>(ops::KeyRing(
       {.heads = heads_, .head_size = head_size_ + 1, .past = reach(), .streams = streams}, dtype));
 }
 
@@ -134,7 +65,7 @@ Tensor AdaptiveAttention::forward(const ops::Context& context, const Tensor& x,
                              {head_size_, wide, is_query ? static_cast<float>(factor) : 1.0f},
                              {heads_, n, wide});
   }
-  auto* past = static_cast<SpannedPast*>(in.state);
+  auto* past = static_cast<RingPast*>(in.state);
   if (past != nullptr) past->ring.append(projected[1], projected[2], in.shared.starts);
   const std::vector<Index> counts = ops::span_counts(spans_, ramp_);
   kernels::AttentionSpec spec;
@@ -142,7 +73,9 @@ Tensor AdaptiveAttention::forward(const ops::Context& context, const Tensor& x,
   spec.causal = spec.relative_positions = true;
   spec.dropout = context.dropout(dropout_, place_);
   for (const Index count : counts) spec.heads.push_back({.reach_left = count - 1});
-  kernels::AttentionRows rows = rows_of(in.shared.starts, past == nullptr ? nullptr : &past->ring);
+  const std::span<const Index> starts = in.shared.starts;
+  kernels::AttentionRows rows = one_place_back(
+      past == nullptr ? kernels::self_attention_rows(starts) : rows_over(past->ring, starts));
   Index most = *std::max_element(counts.begin(), counts.end());
   ops::RelativePositions relative = {content_bias_, position_bias_, {}};
   if (past == nullptr) {

@@ -54,6 +54,13 @@ AttentionRows shifted_block_rows(const ShiftedBlockRecipe& blocks, Index shift,
   return shifted;
 }
 
+kernels::AttentionSpec shifted_block_spec(kernels::AttentionPattern pattern,
+                                          const ShiftedBlockRecipe& blocks, Index shift,
+                                          const AttentionRows& rows) {
+  pattern.heads.resize(at(blocks.heads_of_shift[at(shift)]));
+  return {std::move(pattern), kernels::shared(shifted_block_rows(blocks, shift, rows))};
+}
+
 ops::ScoreTerm shifted_block_term(const ShiftedBlockRecipe& blocks, Index shift, Index n) {
   return [count = blocks.blocks, shift, n](Index query, Index key) {
     const bool sees = (query * count / n + shift) % count == key * count / n;
@@ -102,10 +109,7 @@ class BlockwiseAttention final : public Attention {
     std::vector<Tensor> parts;
     std::vector<std::vector<Index>> places;
     for (const auto& [shift, heads] : groups_) {
-      kernels::AttentionPattern of_group = pattern;
-      of_group.heads.resize(heads.size());
-      const ops::AttentionSpec spec = {of_group,
-                                       kernels::shared(shifted_block_rows(blocks_, shift, rows))};
+      const auto spec = shifted_block_spec(pattern, blocks_, shift, rows);
       parts.push_back(ops::attention(context, spec, ops::take_heads(context, projected[0], heads),
                                      ops::take_heads(context, projected[1], heads),
                                      ops::take_heads(context, projected[2], heads)));

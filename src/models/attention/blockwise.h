@@ -18,6 +18,11 @@ std::string description_of(const ShiftedBlockRecipe& blocks);
 kernels::AttentionRows shifted_block_rows(const ShiftedBlockRecipe& blocks, Index shift,
                                           const kernels::AttentionRows& rows);
 
+/// Those rows with as many heads of a pattern as have the shift.
+kernels::AttentionSpec shifted_block_spec(kernels::AttentionPattern pattern,
+                                          const ShiftedBlockRecipe& blocks, Index shift,
+                                          const kernels::AttentionRows& rows);
+
 /// 0 where a token of a text of n tokens sees another, −∞ where not.
 ops::ScoreTerm shifted_block_term(const ShiftedBlockRecipe& blocks, Index shift, Index n);
 

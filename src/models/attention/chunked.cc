@@ -33,10 +33,7 @@ struct ChunkedPast final : public LayerState {
 
   std::unique_ptr<LayerState> copy() const override {
     auto same = std::make_unique<ChunkedPast>(*this);
-    // The ring of a copy would be the same memory.
-    std::vector<Index> all(streams.size());
-    std::iota(all.begin(), all.end(), 0);
-    same->ring.reorder(all);
+    same->ring = ring.copied();
     return same;
   }
   std::int64_t bytes() const override {

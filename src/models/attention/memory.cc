@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -72,10 +73,7 @@ class Memory final : public LayerState {
 
   std::unique_ptr<LayerState> copy() const override {
     auto same = std::make_unique<Memory>(*this);
-    // The ring of a copy would be the same memory.
-    std::vector<Index> all(at(streams_));
-    std::iota(all.begin(), all.end(), 0);
-    if (same->running_keys) same->running_keys->reorder(all);
+    if (running_keys) same->running_keys = running_keys->copied();
     return same;
   }
   std::int64_t bytes() const override {
@@ -160,10 +158,7 @@ std::vector<Tensor> Memory::saved() const {
   }
   if (running.empty()) return tensors;
   // They would have other bits if they were computed again, all at once.
-  for (Index s = 0; running_keys && s < streams_; ++s) {
-    tensors.push_back(running_keys->kept_keys(s));
-    tensors.push_back(running_keys->kept_values(s));
-  }
+  if (running_keys) std::ranges::move(running_keys->saved(), std::back_inserter(tensors));
   return tensors;
 }
 

@@ -1,8 +1,8 @@
 #include "models/attention/sparse.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -190,10 +190,10 @@ class SparsePast final : public LayerState {
 
   std::unique_ptr<LayerState> copy() const override {
     auto same = std::make_unique<SparsePast>(*this);
-    // A ring of a copy would be the same memory.
-    std::vector<Index> all(at(same->rings().front()->streams()));
-    std::iota(all.begin(), all.end(), 0);
-    same->reorder(all);
+    for (KeptKeys& group : same->groups) {
+      if (group.tokens) group.tokens = group.tokens->copied();
+      if (group.columns) group.columns = group.columns->copied();
+    }
     return same;
   }
   std::int64_t bytes() const override {
@@ -210,10 +210,7 @@ class SparsePast final : public LayerState {
   std::vector<Tensor> saved() const override {
     std::vector<Tensor> tensors;
     for (const ops::KeyRing* ring : rings()) {
-      for (Index s = 0; s < ring->streams(); ++s) {
-        tensors.push_back(ring->kept_keys(s));
-        tensors.push_back(ring->kept_values(s));
-      }
+      std::ranges::move(ring->saved(), std::back_inserter(tensors));
     }
     return tensors;
   }
@@ -235,19 +232,12 @@ class SparsePast final : public LayerState {
 void SparsePast::restore(std::span<const Tensor> saved) {
   std::size_t next = 0;
   const auto take = [&](std::optional<ops::KeyRing>& ring) {
-    for (Index s = 0; ring && s < ring->streams(); ++s, next += 2) {
-      require(next + 2 <= saved.size(), "state: expected keys and values of all heads, found {}",
-              saved.size());
-      const Tensor &keys = saved[next], &values = saved[next + 1];
-      const Shape& own = ring->keys().shape();
-      const bool fits = keys.shape() == values.shape() && keys.shape().size() == 3 &&
-                        keys.dimension(0) == own[0] && keys.dimension(2) == own[2] &&
-                        keys.dtype() == ring->keys().dtype() && values.dtype() == keys.dtype();
-      require(fits, "state: expected keys and values [{}, n, {}] of {}, found {} of {}", own[0],
-              own[2], name_of(ring->keys().dtype()), to_string(keys.shape()),
-              name_of(keys.dtype()));
-      if (keys.dimension(1) > 0) ring->append_to(s, keys, values);
-    }
+    if (!ring) return;
+    const auto count = at(2 * ring->streams());
+    require(next + count <= saved.size(), "state: expected keys and values of all heads, found {}",
+            saved.size());
+    ring->restore(saved.subspan(next, count));
+    next += count;
   };
   for (KeptKeys& group : groups) {
     take(group.tokens);
