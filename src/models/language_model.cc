@@ -1,6 +1,7 @@
 #include "models/language_model.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "core/error.h"
 #include "models/attention/performer.h"
 #include "models/attention/sparse.h"
+#include "models/attention/tree.h"
 #include "ops/axial_positions.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
@@ -173,6 +175,7 @@ std::shared_ptr<const Attention> LanguageModel::attention_of(Index layer,
     if (!source.weights.is_recording()) config_.windows[at(layer)] = attention->reach();
     return spanned_.emplace_back(attention);
   }
+  if (config_.has_tree()) return std::make_shared<TreeAttention>(config_, layer, source);
   return windowed_.emplace_back(std::make_shared<CausalAttention>(config_, layer, source));
 }
 
@@ -212,6 +215,7 @@ Tensor LanguageModel::sinusoids(const ops::Context& context, Index count, Index 
 Tensor LanguageModel::forward(const ops::Context& context, const Batch& batch,
                               const PassOptions& options) const {
   if (reversible_) return forward_chunks(context, batch, options);
+  if (config_.has_tree()) return forward_tree(context, batch, options);
   return config_.has_memory() ? forward_segments(context, batch, options)
                               : forward_piece(context, batch, options);
 }
@@ -304,9 +308,43 @@ Tensor LanguageModel::forward_piece(const ops::Context& context, const Batch& ba
     shared->rows = kernels::shared(kernels::self_attention_rows(batch.starts));
   }
   share_distances(context, batch, options.state, *shared);
-  const Tensor x = layers_.forward(context, embed(context, batch, options.state), shared, options);
+  return finished(context,
+                  layers_.forward(context, embed(context, batch, options.state), shared, options));
+}
+
+Tensor LanguageModel::finished(const ops::Context& context, const Tensor& x) const {
   const Tensor last = final_norm_ ? ops::layer_norm(context, x, *final_norm_) : x;
   return ops::dropout(context, last, context.dropout(config_.dropout, kLastHiddenPlace));
+}
+
+/// Spans are rows behind their last token; they begin as zeros.
+Tensor LanguageModel::forward_tree(const ops::Context& context, const Batch& batch,
+                                   const PassOptions& options) const {
+  const auto shared = std::make_shared<SharedInput>();
+  shared->token_starts = batch.starts;
+  std::vector<TreePiece> pieces;
+  for (Index i = 0; i < batch.documents(); ++i) {
+    shared->read.push_back(options.state == nullptr ? 0 : options.state->tokens(i));
+    pieces.push_back(
+        {.before = shared->read.back(), .tokens = batch.starts[at(i + 1)] - batch.starts[at(i)]});
+  }
+  const TreeRows rows = rows_of(pieces);
+  shared->starts = rows.starts;
+  if (options.state == nullptr) {
+    for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i].first_key = rows.starts[i];
+    shared->edges = std::make_shared<const kernels::EdgeRows>(
+        tree_edges(config_.tree, pieces, config_.positions == Positions::tree_keys));
+  }
+  const Tensor tokens = embed(context, batch, options.state);
+  const std::array parts = {tokens, Tensor::zeros({1, tokens.columns()}, tokens.dtype())};
+  const Tensor nodes = ops::select_rows(context, ops::joined_rows(context, parts), rows.sources);
+  const Tensor x = layers_.forward(context, nodes, shared, options);
+  for (std::size_t i = 0; options.hidden_states != nullptr && i < options.hidden_states->size();
+       ++i) {
+    Tensor& state = (*options.hidden_states)[i];
+    state = ops::select_rows(context, state, rows.tokens);
+  }
+  return finished(context, ops::select_rows(context, x, rows.tokens));
 }
 
 /// A text is sorted as a whole; what comes behind it is read token by token.
@@ -329,8 +367,7 @@ Tensor LanguageModel::forward_chunks(const ops::Context& context, const Batch& b
   shared->starts = batch.starts;
   const Tensor x =
       reversible_->forward(context, embed(context, batch, options.state), shared, options);
-  return ops::dropout(context, ops::layer_norm(context, x, *final_norm_),
-                      context.dropout(config_.dropout, kLastHiddenPlace));
+  return finished(context, x);
 }
 
 /// Memories move at the end of a segment, so a piece is cut there.

@@ -46,10 +46,12 @@ void read_sizes(const ConfigReader& config, LanguageModelConfig& model) {
       config.integer("intermediate_size", 4 * model.hidden_size, 1, kMaxIntermediate);
 }
 
-constexpr std::array<std::string_view, 8> kAttentions = {
-    "window", "dense", "recurrent", "compressive", "performer", "reformer", "sparse", "adaptive"};
-constexpr std::array<std::string_view, 8> kPositions = {
-    "relative", "sinusoidal", "learned", "infused", "none", "axial", "distance_keys", "grid"};
+constexpr std::array<std::string_view, 9> kAttentions = {
+    "window",   "dense",  "recurrent", "compressive",     "performer",
+    "reformer", "sparse", "adaptive",  "binary_partition"};
+constexpr std::array<std::string_view, 9> kPositions = {"relative",      "sinusoidal", "learned",
+                                                        "infused",       "none",       "axial",
+                                                        "distance_keys", "grid",       "tree_keys"};
 constexpr std::array<std::string_view, 2> kInitializations = {"normal", "scaled"};
 constexpr std::array<std::string_view, 5> kCompressions = {"convolution", "mean", "max", "dilated",
                                                            "most-used"};
@@ -57,7 +59,7 @@ constexpr std::array<std::string_view, 4> kLosses = {"none", "attention", "autoe
 
 /// Keys that one kind of attention or positions reads and others do not: a configuration for
 /// several kinds may have them all.
-constexpr std::array<std::string_view, 47> kOfOneAttention = {"windows",
+constexpr std::array<std::string_view, 49> kOfOneAttention = {"windows",
                                                               "dilations",
                                                               "dilated_heads",
                                                               "segment_length",
@@ -90,6 +92,8 @@ constexpr std::array<std::string_view, 47> kOfOneAttention = {"windows",
                                                               "span_ramp",
                                                               "span_loss",
                                                               "initial_span",
+                                                              "tree_neighbors",
+                                                              "tree_levels",
                                                               "attn_layers",
                                                               "local_attn_chunk_length",
                                                               "local_num_chunks_before",
@@ -165,11 +169,12 @@ void read_memory(const ConfigReader& config, LanguageModelConfig& model) {
 
 void read_block(const ConfigReader& config, LanguageModelConfig& model) {
   constexpr std::array<std::string_view, 2> kNorms = {"pre", "post"};
-  const Activation usual = model.is_sparse()   ? Activation::quick_gelu
-                           : model.has_spans() ? Activation::relu
-                                               : Activation::gelu;
+  const bool is_post_usual = model.has_spans() || model.has_tree();
+  const Activation usual = model.is_sparse() ? Activation::quick_gelu
+                           : is_post_usual   ? Activation::relu
+                                             : Activation::gelu;
   model.activation = config.has("hidden_act") ? activation_of(config) : usual;
-  model.post_norm = config.choice("norm_position", kNorms, model.has_spans() ? "post" : "pre") == 1;
+  model.post_norm = config.choice("norm_position", kNorms, is_post_usual ? "post" : "pre") == 1;
   model.scales_embedding = config.boolean("embedding_scale", !model.has_own_layers());
   model.attention_bias = config.boolean("attention_bias", false);
   model.shares_relative_biases = config.boolean("share_relative_biases", true);
@@ -201,6 +206,7 @@ void read_distance_keys(const ConfigReader& config, LanguageModelConfig& model) 
 void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   if (model.has_spans()) return read_distance_keys(config, model);
   const std::string_view usual = model.is_sparse()      ? "grid"
+                                 : model.has_tree()     ? "tree_keys"
                                  : model.has_chunks()   ? "axial"
                                  : model.has_features() ? "sinusoidal"
                                                         : "relative";
@@ -209,6 +215,14 @@ void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   require(model.positions != Positions::distance_keys,
           "{}: positions: expected others with the attention {}, found distance_keys",
           config.name(), name_of(model.attention));
+  require(model.has_tree() || model.positions != Positions::tree_keys,
+          "{}: positions: expected others with the attention {}, found tree_keys", config.name(),
+          name_of(model.attention));
+  require(!model.has_tree() ||
+              (model.positions != Positions::relative && model.positions != Positions::infused),
+          "{}: positions: expected tree_keys, learned, sinusoidal or none with the attention "
+          "binary_partition, whose spans have no place of their own, found {}",
+          config.name(), name_of(model.positions));
   const bool is_learned = model.positions == Positions::learned;
   const bool is_axial = model.positions == Positions::axial;
   require(model.has_chunks() || !is_axial,
@@ -392,6 +406,7 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   read_block(config, model);
   if (model.is_sparse()) model.sparse = read_sparse(config, model.heads);
   if (model.has_spans()) model.spans = read_spans(config);
+  if (model.has_tree()) model.tree = read_tree(config);
   read_positions(config, model);
   if (model.has_features()) model.features = read_features(config, true);
   if (model.has_memory()) {
@@ -405,7 +420,7 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   }
   model.dropout = rate(config, "dropout", 0.2);
   model.attention_dropout =
-      rate(config, "attention_dropout", model.has_spans() ? model.dropout : 0);
+      rate(config, "attention_dropout", model.has_spans() || model.has_tree() ? model.dropout : 0);
   if (model.has_chunks()) read_reformer_keys(config, model);
   model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
   model.initializer_range = positive(config, "initializer_range", 0.02);
@@ -452,6 +467,7 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   if (config.has_features()) write_features(config.features, json);
   if (config.is_sparse()) write_sparse(config.sparse, json);
   if (config.has_spans()) write_spans(config.spans, json);
+  if (config.has_tree()) write_tree(config.tree, json);
   if (config.has_chunks()) {
     write_reformer(config.reformer, config.positions == Positions::axial, json);
   }

@@ -10,6 +10,7 @@
 #include "core/dtype.h"
 #include "formats/json.h"
 #include "kernels/attention/spec.h"
+#include "models/binary_partition.h"
 #include "models/config.h"
 #include "models/feature_config.h"
 #include "models/reformer_config.h"
@@ -33,7 +34,8 @@ inline constexpr Index kMaxReach = Index{1} << 24;
 /// (Performer, docs/spec/low-rank-and-kernels.md#f), or chunks of neighbours and of tokens with one
 /// hash (Reformer, docs/spec/other-attentions.md#h3), or near tokens and some of the far ones
 /// (Sparse Transformer, docs/spec/other-attentions.md#h2), or as many tokens as each head has
-/// learned (Adaptive Attention Span, docs/spec/other-attentions.md#h4).
+/// learned (Adaptive Attention Span, docs/spec/other-attentions.md#h4), or near tokens, and spans
+/// that are the longer the farther they are (BP-Transformer, docs/spec/other-attentions.md#h9).
 enum class LmAttention {
   window,
   dense,
@@ -42,7 +44,8 @@ enum class LmAttention {
   performer,
   reformer,
   sparse,
-  adaptive
+  adaptive,
+  binary_partition
 };
 std::string_view name_of(LmAttention attention);
 
@@ -57,6 +60,7 @@ enum class Positions {
   axial,          ///< rows of two tables, side by side, that are added to the embeddings (Reformer)
   distance_keys,  ///< a learned key of each distance (Adaptive Attention Span)
   grid,  ///< two tables that are added to the embeddings: of rows and columns (Sparse Transformer)
+  tree_keys,  ///< a learned key of each level of the tree and place in it (BP-Transformer)
 };
 std::string_view name_of(Positions positions);
 
@@ -134,6 +138,9 @@ struct LanguageModelConfig {
   /// Sparse Transformers have these.
   SparseConfig sparse = {};
 
+  /// BP-Transformers have these.
+  TreeConfig tree = {};
+
   /// Performers have these.
   FeatureConfig features = {};
 
@@ -170,12 +177,14 @@ struct LanguageModelConfig {
   bool has_windows() const { return attention == LmAttention::window; }
   /// Everything that was read, at any distance, be it through other layers.
   bool sees_everything() const {
-    return attention == LmAttention::dense || has_features() || has_chunks() || is_sparse();
+    return attention == LmAttention::dense || has_features() || has_chunks() || is_sparse() ||
+           has_tree();
   }
   bool is_sparse() const { return attention == LmAttention::sparse; }
   bool has_spans() const { return attention == LmAttention::adaptive; }
+  bool has_tree() const { return attention == LmAttention::binary_partition; }
   /// The defaults are those of a paper of its own, not those of Transformer-XL.
-  bool has_own_layers() const { return has_chunks() || is_sparse() || has_spans(); }
+  bool has_own_layers() const { return has_chunks() || is_sparse() || has_spans() || has_tree(); }
   bool has_memory() const { return attention == LmAttention::recurrent || is_compressive(); }
   bool has_features() const { return attention == LmAttention::performer; }
   bool has_chunks() const { return attention == LmAttention::reformer; }

@@ -108,7 +108,9 @@ Tensor Stack::forward(const ops::Context& context, Tensor x,
     if (observer && options.observer->alone && i == options.observer->layers.back()) break;
     reached(2 * i + 2);
   }
-  if (options.state != nullptr) options.state->advance(shared->starts);
+  if (options.state != nullptr) {
+    options.state->advance(shared->token_starts.empty() ? shared->starts : shared->token_starts);
+  }
   return x;
 }
 

@@ -307,6 +307,17 @@ double reformer_layer_flops(const models::LanguageModelConfig& config, Index lay
          (inner * (columns + 2 * seen) + 2 * width * static_cast<double>(config.intermediate_size));
 }
 
+/// Projections and the feed-forward block of all nodes, and the edges between them.
+double tree_layer_flops(const models::LanguageModelConfig& config, Index n) {
+  const auto width = static_cast<double>(config.hidden_size);
+  const auto inner = static_cast<double>(config.heads * config.head_size);
+  const auto rows = static_cast<double>(models::tree_rows(n));
+  const bool has_keys = config.positions == models::Positions::tree_keys;
+  const double dense = 4 * inner + 2 * static_cast<double>(config.intermediate_size);
+  return 2 * rows * width * dense +
+         (has_keys ? 6 : 4) * inner * static_cast<double>(models::tree_pairs(config.tree, n));
+}
+
 }  // namespace
 
 double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n) {
@@ -319,6 +330,10 @@ double language_model_flops(const models::LanguageModelConfig& config, std::int6
   for (Index layer = 0; layer < config.layers; ++layer) {
     if (config.has_chunks()) {
       flops += reformer_layer_flops(config, layer, n);
+      continue;
+    }
+    if (config.has_tree()) {
+      flops += tree_layer_flops(config, n);
       continue;
     }
     const Index window = config.windows[static_cast<std::size_t>(layer)];
@@ -351,17 +366,21 @@ std::int64_t activation_bytes(const models::LanguageModelConfig& config, std::in
                               const TrainingShape& shape) {
   const auto size = static_cast<std::int64_t>(element_size(shape.dtype));
   const Index inner = config.heads * config.head_size;
-  const std::int64_t row = shape.tokens * config.hidden_size * size;
-  const std::int64_t heads = shape.tokens * inner * size;
-  const std::int64_t wide = shape.tokens * config.intermediate_size * size;
+  // Spans are rows too.
+  const std::int64_t texts = std::max<std::int64_t>(shape.tokens / std::max<Index>(length, 1), 1);
+  const std::int64_t rows = config.has_tree() ? texts * models::tree_rows(length) : shape.tokens;
+  const std::int64_t row = rows * config.hidden_size * size;
+  const std::int64_t heads = rows * inner * size;
+  const std::int64_t wide = rows * config.intermediate_size * size;
   // Norms of other dtypes keep their rows in fp32.
-  const std::int64_t sums =
-      shape.dtype == DType::f32 ? 0 : 2 * shape.tokens * config.hidden_size * 4;
+  const std::int64_t sums = shape.dtype == DType::f32 ? 0 : 2 * rows * config.hidden_size * 4;
   // A layer keeps both norms and both sums; query, key, value, what is attended, and denominators
   // of attention; the wide rows before the activation.
-  const std::int64_t layer = 4 * row + sums + 4 * heads + shape.tokens * config.heads * 4 + wide;
+  const std::int64_t layer = 4 * row + sums + 4 * heads + rows * config.heads * 4 + wide;
   std::int64_t kept = config.layers * layer + 2 * row;
   if (shape.recomputes) kept = config.layers * row + layer;
+  // Key and label of every edge, once for all layers.
+  if (config.has_tree()) kept += texts * models::tree_pairs(config.tree, length) * 8;
   // Reversible layers keep both streams at their end, and who saw whom: a number for each round.
   if (config.has_chunks() && shape.dtype == DType::f32) {
     kept =

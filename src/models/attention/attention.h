@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/attention/edges.h"
 #include "models/config.h"
 #include "models/layers.h"
 #include "models/state.h"
@@ -53,6 +54,11 @@ struct SharedInput {
   std::shared_ptr<const ops::KindRelations> kind_relations = {};
   /// Tokens that each document has read before this pass; empty where none has.
   std::vector<Index> read = {};
+  /// First token of each document, and the number of tokens at the end, where more rows than those
+  /// of tokens pass the layers (TreeAttention); else empty.
+  std::vector<Index> token_starts = {};
+  /// Which rows see which, for layers that attend along edges.
+  std::shared_ptr<const kernels::EdgeRows> edges = {};
   /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.
