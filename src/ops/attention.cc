@@ -14,9 +14,9 @@ namespace {
 
 /// Everything that the backward pass needs: what was found over all groups together is what the
 /// probabilities and their means in each group follow from.
-struct Forward {
-  Tensor query, out, logsumexp;
+struct Forward : SoftmaxResult {
   std::vector<KeyGroup> groups;
+  std::vector<EdgeGroup> edges;
 };
 
 void add_to_parameter(const Tensor& parameter, const Tensor& gradient) {
@@ -156,24 +156,32 @@ Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor
   return attention_over(context, query, {&group, 1});
 }
 
-Tensor attention_over(const Context& context, const Tensor& query,
-                      std::span<const KeyGroup> groups) {
+Tensor attention_over(const Context& context, const Tensor& query, std::span<const KeyGroup> groups,
+                      std::span<const EdgeGroup> edges) {
   const bool trained =
       context.tape != nullptr &&
-      (wants_gradient(query) || std::any_of(groups.begin(), groups.end(), is_trained));
+      (wants_gradient(query) || std::any_of(groups.begin(), groups.end(), is_trained) ||
+       std::any_of(edges.begin(), edges.end(),
+                   [](const EdgeGroup& group) { return wants_gradient(group); }));
+  const bool merges = groups.size() + edges.size() > 1;
   std::vector<kernels::AttentionPart> parts;
   for (const KeyGroup& group : groups) {
-    parts.push_back(attend(context, query, group, trained || groups.size() > 1));
+    parts.push_back(attend(context, query, group, trained || merges));
   }
+  for (const EdgeGroup& group : edges) parts.push_back(edge_part(context, query, group));
   kernels::AttentionPart all = merged(context, std::move(parts));
   Tensor out = all.out;
   if (!trained) return out;
   record(context, "attention", out,
          [context,
-          forward = Forward{query, all.out, all.logsumexp,
-                            std::vector(groups.begin(), groups.end())}](const Tensor& gradient) {
+          forward = Forward{{query, all.out, all.logsumexp},
+                            std::vector(groups.begin(), groups.end()),
+                            std::vector(edges.begin(), edges.end())}](const Tensor& gradient) {
            for (const KeyGroup& group : forward.groups) {
              group_backward(context, forward, group, gradient);
+           }
+           for (const EdgeGroup& group : forward.edges) {
+             edge_part_backward(context, forward, group, gradient);
            }
          });
   return out;

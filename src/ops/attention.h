@@ -11,6 +11,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/attention/few_queries.h"
 #include "ops/context.h"
+#include "ops/edge_attention.h"
 
 namespace longformer::ops {
 
@@ -63,9 +64,10 @@ struct KeyGroup {
 kernels::DistanceKeys view_of(const DistanceKeys& distances);
 kernels::RelativePositions view_of(const RelativePositions& relative);
 
-/// One softmax over the keys of all groups; the rows of queries of their specs are the same.
-Tensor attention_over(const Context& context, const Tensor& query,
-                      std::span<const KeyGroup> groups);
+/// One softmax over the keys of all groups and edges; the rows of queries of their specs are the
+/// same.
+Tensor attention_over(const Context& context, const Tensor& query, std::span<const KeyGroup> groups,
+                      std::span<const EdgeGroup> edges = {});
 
 /// A decoder's attention to keys that it keeps: see kernels::attend_few_queries. It has no backward
 /// pass. query [H, R, d]; the result is token-major [R, H·d].

@@ -111,4 +111,9 @@ inline Row scaled_row() {
               }};
 }
 
+inline std::vector<Row> bias_rows() {
+  return {attention_with_biases_row(), bucket_biases_row(), attention_with_distance_keys_row(),
+          scaled_row()};
+}
+
 }  // namespace longformer::ops

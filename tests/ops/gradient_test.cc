@@ -23,6 +23,7 @@
 #include "block_gradient_rows.h"
 #include "core/memory.h"
 #include "core/random.h"
+#include "edge_gradient_rows.h"
 #include "fixtures.h"
 #include "gradient_testing.h"
 #include "low_rank_gradient_rows.h"
@@ -539,10 +540,6 @@ std::vector<Row> rows() {
       attention_row(false),
       attention_row(true),
       groups_row(),
-      attention_with_biases_row(),
-      bucket_biases_row(),
-      attention_with_distance_keys_row(),
-      scaled_row(),
       weighted_attention_row(),
       take_head_rows_row(),
       lowered_rows_row(),
@@ -560,7 +557,7 @@ std::vector<Row> rows() {
       global_attention_row({}),
       global_attention_row(dropout)};
   for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows(),
-                           relative_rows(), span_mask_rows()}) {
+                           relative_rows(), span_mask_rows(), bias_rows(), edge_rows()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
