@@ -83,7 +83,8 @@ struct GenerateOptions {
 // docs/spec/language-models.md#d), Transformer-XL and the Compressive Transformer
 // (docs/spec/language-models.md#g), Performers (docs/spec/low-rank-and-kernels.md#f4), Sparse
 // Transformers (docs/spec/other-attentions.md#h2), spans that heads learn
-// (docs/spec/other-attentions.md#h4): training, evaluation, and sampling.
+// (docs/spec/other-attentions.md#h4), BP-Transformers (docs/spec/other-attentions.md#h9): training,
+// evaluation, and sampling.
 //
 // A model is a folder with config.json of model_type "longformer-lm" (or, of before,
 // "longformer-character-lm") and model.safetensors; docs/language-models.md describes both.
@@ -119,12 +120,14 @@ struct LanguageModelScore {
 std::string to_json(const LanguageModelScore& score);
 
 struct LanguageModelInfo {
-  /// "window", "dense", "recurrent", "compressive", "performer", "reformer", "sparse" or
-  /// "adaptive".
+  /// "window", "dense", "recurrent", "compressive", "performer", "reformer", "sparse", "adaptive"
+  /// or "binary_partition".
   std::string attention;
-  /// "relative", "sinusoidal", "learned", "infused", "none", "axial", "distance_keys" or "grid".
+  /// "relative", "sinusoidal", "learned", "infused", "none", "axial", "distance_keys", "grid" or
+  /// "tree_keys".
   std::string positions;
-  /// The keys that a token of a Sparse Transformer sees: "strided: the last 128 tokens, …".
+  /// The keys that a token of a Sparse Transformer sees, "strided: the last 128 tokens, …", or one
+  /// of a BP-Transformer.
   std::string pattern = {};
   /// Features of a Performer: "256 orthogonal softmax features".
   std::string features = {};

@@ -37,7 +37,7 @@ constexpr Index tree_rows(Index tokens) {
 /// Tokens of a text that are read together.
 struct TreePiece {
   Index before = 0, tokens = 0;
-  /// Where the nodes of the whole text begin among the keys.
+  /// The row of the text's first node among the keys.
   Index first_key = 0;
 };
 

@@ -1,6 +1,6 @@
-// Sparse Transformers and spans that heads learn against an independent PyTorch version of them in
-// double precision with dense masks (tests/fixtures/make_pattern_lm.py): logits, loss, gradients;
-// and reading piece by piece.
+// Sparse Transformers, spans that heads learn and trees of spans against an independent PyTorch
+// version of them in double precision with dense masks (tests/fixtures/make_pattern_lm.py): logits,
+// loss, gradients; and reading piece by piece.
 //
 // Reruns: tsan
 #include <gtest/gtest.h>
@@ -178,10 +178,12 @@ TEST_P(SparseFixture, PairsAreThoseOfTheMasks) {
 const auto kSparse = testing::Values("strided_merged", "strided_heads", "fixed_merged",
                                      "fixed_heads", "fixed_interleaved");
 const auto kAdaptive = testing::Values("adaptive", "adaptive_ramp", "adaptive_steep");
+const auto kTree = testing::Values("tree", "tree_one", "tree_learned");
 const auto kName = [](const auto& of) { return of.param; };
 
 INSTANTIATE_TEST_SUITE_P(Sparse, PatternLmFixture, kSparse, kName);
 INSTANTIATE_TEST_SUITE_P(Adaptive, PatternLmFixture, kAdaptive, kName);
+INSTANTIATE_TEST_SUITE_P(Tree, PatternLmFixture, kTree, kName);
 INSTANTIATE_TEST_SUITE_P(Sparse, SparseFixture, kSparse, kName);
 
 Json small(const Json& changes) {

@@ -71,7 +71,27 @@ def adaptive(dealer):
     }
 
 
-KINDS = {"sparse": sparse, "adaptive": adaptive}
+def tree(dealer):
+    """A BP-Transformer of any density."""
+    norm = dealer.choice(["post", "post", "pre"])
+    drawn = {
+        "attention": "binary_partition",
+        "num_attention_heads": dealer.choice([1, 2, 3, 4]),
+        "tree_neighbors": dealer.choice([1, 2, 3, 5, 8, 30, 500]),
+        "tree_levels": dealer.choice([1, 2, 4, 11]),
+        "positions": dealer.choice(["tree_keys", "tree_keys", "tree_keys", "learned", "sinusoidal", "none"]),
+        "hidden_act": dealer.choice(["relu", "relu", "gelu"]),
+        "embedding_scale": dealer.random() < 0.3,
+        "tie_word_embeddings": dealer.random() < 0.3,
+        "norm_position": norm,
+        "final_layer_norm": norm == "pre",
+    }
+    if drawn["positions"] == "learned":
+        drawn["max_position_embeddings"] = 400
+    return drawn
+
+
+KINDS = {"sparse": sparse, "adaptive": adaptive, "binary_partition": tree}
 
 
 def draw(index, seed):
@@ -163,9 +183,9 @@ def main():
     for index in trials:
         kind, *result = compare(options.program, index, options.seed)
         results[kind].append(result)
-    print(f"{'model':<12} {'trials':>6} {'losses':>9} {'gradients':>9}")
+    print(f"{'model':<16} {'trials':>6} {'losses':>9} {'gradients':>9}")
     for kind, rows in results.items():
-        print(f"{kind:<12} {len(rows):>6} {max(row[0] for row in rows):>9.1e} {max(row[1] for row in rows):>9.1e}")
+        print(f"{kind:<16} {len(rows):>6} {max(row[0] for row in rows):>9.1e} {max(row[1] for row in rows):>9.1e}")
     sys.exit(0 if all(row[2] for rows in results.values() for row in rows) else 1)
 
 

@@ -31,7 +31,7 @@ class RingPast final : public LayerState {
   void restore(std::span<const Tensor> saved) override { ring.restore(saved); }
 
   ops::KeyRing ring;
-  /// Keys of all distances, made once.
+  /// Keys of all distances, or of all kinds of edges, made once.
   Tensor relative_keys = {};
 };
 

@@ -44,6 +44,13 @@ std::unique_ptr<LayerState> TreeAttention::start(DType dtype, Index streams) con
       {.heads = heads_, .head_size = head_size_, .past = kMaxReach, .streams = streams}, dtype));
 }
 
+/// r [H, L, d].
+Tensor TreeAttention::label_keys(const ops::Context& context) const {
+  const Tensor one_head = ops::resized_rows(context, edge_keys_, {head_size_, head_size_, 1},
+                                            {1, tree_.labels(), head_size_});
+  return ops::take_heads(context, one_head, std::vector<Index>(at(heads_), Index{0}));
+}
+
 Tensor TreeAttention::forward(const ops::Context& context, const Tensor& x,
                               const LayerInput& in) const {
   const std::vector<Tensor> projected = query_key_value_.project(context, x);
@@ -55,18 +62,17 @@ Tensor TreeAttention::forward(const ops::Context& context, const Tensor& x,
                           .key = projected[1],
                           .value = projected[2]};
   const bool has_labels = !edge_keys_.empty();
-  if (auto* past = static_cast<RingPast*>(in.state); past != nullptr) {
+  auto* past = static_cast<RingPast*>(in.state);
+  if (past != nullptr) {
     past->ring.append(group.key, group.value, in.shared.starts);
     group.spec.rows = std::make_shared<const kernels::EdgeRows>(
         edges_over(tree_, past->ring, in.shared, has_labels));
     group.key = past->ring.keys();
     group.value = past->ring.values();
+    if (has_labels && past->relative_keys.empty()) past->relative_keys = label_keys(context);
+    if (has_labels) group.label_keys = past->relative_keys;
   }
-  if (has_labels) {
-    const Tensor one_head = ops::resized_rows(context, edge_keys_, {head_size_, head_size_, 1},
-                                              {1, tree_.labels(), head_size_});
-    group.label_keys = ops::take_heads(context, one_head, std::vector<Index>(at(heads_), Index{0}));
-  }
+  if (has_labels && past == nullptr) group.label_keys = label_keys(context);
   return ops::edge_attention(context, projected[0], group);
 }
 

@@ -19,6 +19,8 @@ class TreeAttention final : public Attention {
   std::unique_ptr<LayerState> start(DType dtype, Index streams) const override;
 
  private:
+  Tensor label_keys(const ops::Context& context) const;
+
   TreeConfig tree_;
   Index heads_, head_size_;
   double dropout_;

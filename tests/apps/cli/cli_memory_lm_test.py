@@ -208,7 +208,8 @@ class TestUse:
 
     def test_examples_are_models(self):
         examples = ROOT / "examples" / "language-models"
-        for file in (*examples.glob("*-*ive.json"), examples / "tiny-sparse.json", examples / "tiny-reformer.json"):
+        others = (examples / f"tiny-{kind}.json" for kind in ("sparse", "reformer", "binary-partition"))
+        for file in (*examples.glob("*-*ive.json"), *others):
             assert "tokens/s" in run("bench", "train", "--config", file, "-n", 512, "-r", 1).works().out
         file = examples / "small-compressive.json"
         run("bench", "train", "--config", file, "-n", 100, "-r", 1).fails(1, "-n", "512")

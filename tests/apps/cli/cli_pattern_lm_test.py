@@ -1,5 +1,5 @@
-"""pretrain-lm, evaluate, generate and info on language models with other patterns of attention: Sparse Transformers, and
-heads that learn their spans."""
+"""pretrain-lm, evaluate, generate and info on language models with other patterns of attention: Sparse Transformers,
+heads that learn their spans, and trees of spans."""
 
 import json
 import math
@@ -15,6 +15,7 @@ SPARSE = {"attention": "sparse", "stride": 6, "max_position_embeddings": 24}
 KINDS = {
     "strided": SPARSE | {"pattern": "strided", "integration": "heads"},
     "fixed": SPARSE | {"pattern": "fixed", "summary": 2},
+    "tree": {"attention": "binary_partition", "tree_neighbors": 3, "tree_levels": 4},
     "adaptive": {"attention": "adaptive", "max_span": 24, "span_ramp": 8, "span_loss": 1e-3},
 }
 #: The optimizer of the paper of adaptive spans.
@@ -51,7 +52,7 @@ class TestTraining:
         here = score(out, text, "--part", "validation", *way)["metrics"]
         assert math.isclose(here["bpc"], last["eval_bpc"], rel_tol=1e-5) and "compression_loss" not in here
         assert ("eval_mean_span" in last) == is_adaptive
-        count = 10 if not is_adaptive else 60
+        count = 10 if "stride" in config.read_text() else 60
         assert len(run("generate", out, "--prompt", "the ", "-n", count, "--seed", 1).works().out) > 4
 
     def test_resumed_and_computed_again_it_ends_with_the_same_bits(self, config, text, tmp_path):
@@ -91,7 +92,7 @@ class TestTraining:
     def test_bad_input(self, config, text, tmp_path):
         out = tmp_path / "out"
         train(config, text, out, "--length", 30).fails(2, "--length", "24 tokens", "30")
-        fixed, adaptive = KINDS["fixed"], KINDS["adaptive"]
+        fixed, adaptive, tree = KINDS["fixed"], KINDS["adaptive"], KINDS["tree"]
         for changes, wanted in [
             (fixed | {"pattern": "random"}, ["pattern", "strided, fixed", '"random"']),
             (fixed | {"stride": 1}, ["stride", "2", "1"]),
@@ -103,19 +104,23 @@ class TestTraining:
             (adaptive | {"span_ramp": 25}, ["span_ramp", "24", "25"]),
             (adaptive | {"windows": [3, 3]}, ["windows", "adaptive"]),
             (adaptive | {"positions": "relative"}, ["positions", "distance_keys", "relative"]),
+            (tree | {"tree_neighbors": 0}, ["tree_neighbors", "65536", "0"]),
+            (tree | {"tree_levels": 26}, ["tree_levels", "25", "26"]),
+            (tree | {"windows": [3, 3]}, ["windows", "binary_partition"]),
+            (tree | {"positions": "relative"}, ["positions", "tree_keys", "relative"]),
         ]:
             file = written(tmp_path / "bad.json", CONFIG | changes)
             train(file, text, out).fails(1, "bad.json", *wanted)
 
 
 class TestUse:
-    @pytest.mark.parametrize("name", ["strided_merged", "fixed_merged", "adaptive"])
+    @pytest.mark.parametrize("name", ["strided_merged", "fixed_merged", "adaptive", "tree"])
     def test_windows_and_streaming_score_alike(self, name, text):
         """A text that fits has the same losses; longer ones are read in windows, as learned positions end."""
         windows = score(FIXTURE / name, text, "--characters", 59, "--window-characters", 60, "--step-characters", 60)
         assert math.isclose(windows["metrics"]["loss"],
                             score(FIXTURE / name, text, "--characters", 59, "--streaming")["metrics"]["loss"], rel_tol=1e-5)  # fmt: skip
-        if name != "adaptive":
+        if name not in ("adaptive", "tree"):
             run("evaluate", FIXTURE / name, text, "--streaming").fails(1, "60", "grid positions")
         score(FIXTURE / name, text, "--characters", 200)
 
@@ -126,6 +131,22 @@ class TestUse:
         weights = tensors(FIXTURE / "fixed_merged" / "model.safetensors")
         assert info["parameters"] == sum(tensor.size for tensor in weights.values())
         assert "strided: the last 5 tokens" in run("info", FIXTURE / "strided_heads").works().out
+
+    def test_a_text_that_goes_on_is_what_a_whole_one_is(self):
+        """The choice of every character is that after reading all before it at once."""
+        prompt = "the quick brown "
+        longer = run("generate", FIXTURE / "tree", "--prompt", prompt, "-n", 40, "--temperature", 0).works().out
+        for count in (1, 9, 30):
+            begun = longer[: len(prompt) + count]
+            rest = ["--prompt", begun, "-n", 40 - count, "--temperature", 0]
+            assert run("generate", FIXTURE / "tree", *rest).works().out == longer
+
+    def test_info_of_a_tree(self):
+        info = run("info", FIXTURE / "tree", "--json").works().json[0]
+        assert (info["attention"], info["positions"], info["receptive_field"]) == ("binary_partition", "tree_keys", 0)
+        weights = tensors(FIXTURE / "tree" / "model.safetensors")
+        assert info["parameters"] == sum(tensor.size for tensor in weights.values())
+        assert "the 2 spans before a token" in info["pattern"]
 
     def test_info_shows_spans(self):
         info = run("info", FIXTURE / "adaptive", "--json").works().json[0]
