@@ -83,8 +83,8 @@ struct GenerateOptions {
 // docs/spec/language-models.md#d), Transformer-XL and the Compressive Transformer
 // (docs/spec/language-models.md#g), Performers (docs/spec/low-rank-and-kernels.md#f4), Sparse
 // Transformers (docs/spec/other-attentions.md#h2), spans that heads learn
-// (docs/spec/other-attentions.md#h4), BP-Transformers (docs/spec/other-attentions.md#h9): training,
-// evaluation, and sampling.
+// (docs/spec/other-attentions.md#h4), BP-Transformers (docs/spec/other-attentions.md#h11):
+// training, evaluation, and sampling.
 //
 // A model is a folder with config.json of model_type "longformer-lm" (or, of before,
 // "longformer-character-lm") and model.safetensors; docs/language-models.md describes both.

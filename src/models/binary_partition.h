@@ -1,5 +1,5 @@
 // The binary tree over the tokens of a text whose nodes attend to each other (BP-Transformer, arXiv
-// 1911.04070; docs/spec/other-attentions.md#h9), and its keys in config.json.
+// 1911.04070; docs/spec/other-attentions.md#h11), and its keys in config.json.
 //
 // Level 0 are the tokens; node m of level l is the span of the tokens m·2^l … (m + 1)·2^l − 1. A
 // text of n tokens has the spans that it fills. Its nodes are rows: behind each token come the

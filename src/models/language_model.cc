@@ -324,9 +324,9 @@ Tensor LanguageModel::forward_tree(const ops::Context& context, const Batch& bat
   shared->token_starts = batch.starts;
   std::vector<TreePiece> pieces;
   for (Index i = 0; i < batch.documents(); ++i) {
-    shared->read.push_back(options.state == nullptr ? 0 : options.state->tokens(i));
-    pieces.push_back(
-        {.before = shared->read.back(), .tokens = batch.starts[at(i + 1)] - batch.starts[at(i)]});
+    const Index before = options.state == nullptr ? 0 : options.state->tokens(i);
+    if (options.state != nullptr) shared->read.push_back(before);
+    pieces.push_back({.before = before, .tokens = batch.starts[at(i + 1)] - batch.starts[at(i)]});
   }
   const TreeRows rows = rows_of(pieces);
   shared->starts = rows.starts;

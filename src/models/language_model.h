@@ -4,7 +4,7 @@
 // with sums of features (docs/spec/low-rank-and-kernels.md#f), the Reformer with chunks of tokens
 // with one hash (docs/spec/other-attentions.md#h3), the Sparse Transformer with near and far keys
 // (docs/spec/other-attentions.md#h2), spans that heads learn (docs/spec/other-attentions.md#h4),
-// and the BP-Transformer with a tree of spans (docs/spec/other-attentions.md#h9).
+// and the BP-Transformer with a tree of spans (docs/spec/other-attentions.md#h11).
 //
 // n characters of one or more documents behind each other, D hidden size, V characters. Last hidden
 // states of a Reformer have 2D numbers.

@@ -35,7 +35,7 @@ inline constexpr Index kMaxReach = Index{1} << 24;
 /// hash (Reformer, docs/spec/other-attentions.md#h3), or near tokens and some of the far ones
 /// (Sparse Transformer, docs/spec/other-attentions.md#h2), or as many tokens as each head has
 /// learned (Adaptive Attention Span, docs/spec/other-attentions.md#h4), or near tokens, and spans
-/// that are the longer the farther they are (BP-Transformer, docs/spec/other-attentions.md#h9).
+/// that are the longer the farther they are (BP-Transformer, docs/spec/other-attentions.md#h11).
 enum class LmAttention {
   window,
   dense,

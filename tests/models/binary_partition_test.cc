@@ -147,12 +147,15 @@ TEST(BinaryPartition, RowsAreTokensWithTheSpansThatTheyEnd) {
   EXPECT_EQ(rows.sources, (std::vector<Index>{0, 1, 6, 2, 3, 6, 6, 4, 6, 6, 5}));
 }
 
-TEST(BinaryPartition, EdgesGrowAlmostWithTheLength) {
+TEST(BinaryPartition, ATextTwiceAsLongHasOneLevelMore) {
   const TreeConfig tree = {.neighbors = 4};
-  // n tokens with themselves, at most k nodes of each of log₂(n/k) + 2 levels, and log₂ n spans.
-  const double n = 4096, pairs = static_cast<double>(tree_pairs(tree, 4096));
-  EXPECT_LT(pairs, n * (1 + 4 * 12 + 12));
-  EXPECT_GT(pairs, n * (1 + 4 * 9 + 12));
+  const auto edges_of_a_token = [&](Index n) {
+    return static_cast<double>(tree_pairs(tree, n)) / static_cast<double>(n);
+  };
+  // Of which a token sees k nodes, and is in one.
+  for (Index n = 1024; n <= 16384; n *= 2) {
+    EXPECT_NEAR(edges_of_a_token(2 * n) - edges_of_a_token(n), 5, 0.05) << n;
+  }
 }
 
 Json treed(const Json& changes) {

@@ -1,5 +1,5 @@
 // Attention along the edges of a binary tree over the tokens (BP-Transformer, arXiv 1911.04070;
-// docs/spec/other-attentions.md#h9).
+// docs/spec/other-attentions.md#h11).
 #pragma once
 
 #include <memory>
