@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/config.h"
+#include "models/edges.h"
 #include "models/layers.h"
 #include "models/state.h"
 #include "ops/attention_probabilities.h"
@@ -41,6 +42,8 @@ struct SharedInput {
   /// anything sees, [distances, D], or that of infused ones. Layers that have a state may do
   /// without it.
   std::function<Tensor()> make_distances = {};
+  /// Edges between tokens; null where there are none.
+  std::shared_ptr<const kernels::EdgeRows> edges = {};
   /// Rotary positions of each kind of layer (LayerRecipe::rotations).
   std::vector<std::shared_ptr<const ops::Rotation>> rotations = {};
   /// Biases by distance (LayerRecipe::distance_bias).
