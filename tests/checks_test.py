@@ -176,6 +176,13 @@ class Rules(TreeCase):
         for name in ("a", "b", "c"):
             self.assertIn(f"src/core/{name}.cc:", breaches)
 
+    def test_included_files_are_there(self):
+        self.write("src/core/a.h", "#pragma once\n")
+        self.write("src/core/a.cc", '#include "core/a.h"\n#include "page.inc"\n#include <vector>\n')
+        self.assertEqual(self.breaches(), "")
+        self.write("tests/fuzz/b.cc", '#include "core/b.h"\n')
+        self.assertEqual(self.breaches(), 'tests/fuzz/b.cc: includes "core/b.h", which no file is\n')
+
     def test_algorithms_are_included(self):
         self.write("src/core/a.h", "#pragma once\n#include <algorithm>\n")
         self.write("src/core/a.cc", '#include "core/a.h"\nvoid f() { std::sort(a, b); }\n')

@@ -2,8 +2,8 @@
 """Holds the files to the rules of the house that no compiler knows.
 
 Files of at most 700 lines, functions of at most 80 lines, `#pragma once` in headers, no words that
-mark unfinished work, comments that begin with the thing they are about, the algorithms of the standard library included where they are used: g++ 12
-brings them with other headers, g++ 14 does not. Usage: check_rules.py [ROOT]. Prints one line per
+mark unfinished work, comments that begin with the thing they are about, includes of files that are there, the algorithms
+of the standard library included where they are used: g++ 12 brings them with other headers, g++ 14 does not. Usage: check_rules.py [ROOT]. Prints one line per
 breach and exits 1 when there is one.
 """
 
@@ -53,6 +53,9 @@ ALGORITHM_NAMES = {
 ALGORITHMS = {
     header: re.compile(rf"std::(?:ranges::)?(?:{'|'.join(names.split())})\s*\(") for header, names in ALGORITHM_NAMES.items()
 }
+
+
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 
 
 def blank(match):
@@ -108,6 +111,18 @@ def missing_includes(path, text):
     return [h for h, used in ALGORITHMS.items() if used.search(text) and f"#include <{h}>" not in whole]
 
 
+def missing_headers(name, text, headers):
+    """Includes of files that are not in the tree, as of targets that are seldom built; generated ones end in .inc."""
+    lost = [header for header in INCLUDE.findall(text) if not header.endswith(".inc") and header not in headers]
+    return [f'{name}: includes "{header}", which no file is' for header in lost]
+
+
+def headers_of(files, root):
+    """The headers of a tree by every end of their paths."""
+    parts = [path.relative_to(root).parts for path in files if path.suffix == ".h"]
+    return {"/".join(path[first:]) for path in parts for first in range(len(path))}
+
+
 def check_file(path, name):
     """All breaches of one file as lines."""
     text = path.read_text(encoding="utf-8")
@@ -154,7 +169,9 @@ def check_tree(root):
     """All breaches of a tree."""
     root = pathlib.Path(root).resolve()
     breaches = []
-    for path in sorted(tree_files(root)):
+    files = sorted(tree_files(root))
+    headers = headers_of(files, root)
+    for path in files:
         name = path.relative_to(root).as_posix()
         if not path.is_file():
             continue
@@ -163,6 +180,8 @@ def check_tree(root):
                 breaches += pointing_comments(path, name, path.read_text(encoding="utf-8"))
         elif path.suffix in TEXT or path.name in NAMES:
             breaches += check_file(path, name)
+        if path.suffix in CPP:
+            breaches += missing_headers(name, path.read_text(encoding="utf-8"), headers)
     return breaches
 
 

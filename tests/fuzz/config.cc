@@ -3,7 +3,7 @@
 
 #include "formats/json.h"
 #include "fuzzing.h"
-#include "models/original_config.h"
+#include "models/convert/original_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace longformer;

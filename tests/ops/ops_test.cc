@@ -16,6 +16,7 @@
 #include "kernels/reference.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"
+#include "ops/feed_forward.h"
 #include "ops/global_attention.h"
 #include "ops/linear.h"
 #include "ops/row_blocks.h"

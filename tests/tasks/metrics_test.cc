@@ -11,6 +11,7 @@
 
 #include "error_testing.h"
 #include "fixtures.h"
+#include "tasks/engine_names.h"
 #include "tasks/question_answering/answer_metrics.h"
 
 namespace longformer::tasks::metrics_test {
