@@ -150,7 +150,7 @@ std::vector<std::string_view> title_words(std::string_view title) {
   return words;
 }
 
-/// Where the words stand in the text, one behind the other.
+/// Places of the words in the text, one behind the other.
 std::vector<CharacterSpan> places_of(std::span<const std::string_view> title,
                                      std::span<const Word> words) {
   std::vector<CharacterSpan> places;
