@@ -40,6 +40,8 @@ using Record = nb::typed<nb::tuple, nb::any, nb::ellipsis>;
 /// ids, attention_mask, token_type_ids, position_ids, global_attention_mask.
 using Document = std::tuple<Integers, std::optional<Integers>, std::optional<Integers>,
                             std::optional<Integers>, std::optional<Integers>>;
+/// DocumentInput::edges of each document; no list where none has some.
+using EdgeLists = std::vector<std::optional<Integers>>;
 
 /// The bytes of a str, which live as long as it does. Throws Error for lone surrogates.
 inline std::string_view utf8(const nb::str& text) {

@@ -46,17 +46,20 @@ struct CollectedLayer {
   }
 };
 
-std::vector<DocumentInput> inputs_of(const std::vector<Document>& documents) {
+std::vector<DocumentInput> inputs_of(const std::vector<Document>& documents,
+                                     const EdgeLists& edges) {
   std::vector<DocumentInput> inputs;
   for (const Document& document : documents) inputs.push_back(input_of(document));
+  for (std::size_t i = 0; i < edges.size(); ++i) inputs.at(i).edges = span_of(edges[i]);
   return inputs;
 }
 
 std::tuple<double, Gradients> loss_and_gradients(Loaded<GradientModel>& model,
                                                  const std::vector<Document>& documents,
+                                                 const EdgeLists& edges,
                                                  const std::vector<Target>& targets,
                                                  const std::vector<std::int64_t>& choices) {
-  const std::vector<DocumentInput> inputs = inputs_of(documents);
+  const std::vector<DocumentInput> inputs = inputs_of(documents, edges);
   std::vector<DocumentTarget> wanted;
   for (const Target& target : targets) {
     wanted.push_back(
@@ -77,9 +80,10 @@ std::tuple<double, Gradients> loss_and_gradients(Loaded<GradientModel>& model,
 PythonModel::PythonModel(const std::string& name, const LoadOptions& options)
     : folder_(find_model(name)), adapter_(options.adapter), loaded_(folder_, options) {}
 
-std::vector<Result> PythonModel::forward(const std::vector<Document>& documents, bool hidden_states,
+std::vector<Result> PythonModel::forward(const std::vector<Document>& documents,
+                                         const EdgeLists& edges, bool hidden_states,
                                          bool attentions) {
-  const std::vector<DocumentInput> inputs = inputs_of(documents);
+  const std::vector<DocumentInput> inputs = inputs_of(documents, edges);
   std::vector<std::vector<CollectedLayer>> collected(documents.size());
   ForwardOptions options{.hidden_states = hidden_states};
   if (attentions) {
@@ -138,7 +142,8 @@ void bind_model(nb::module_& module) {
             new (self) PythonModel(folder.string(), load_options(options));
           },
           "folder"_a, "options"_a)
-      .def("forward", &PythonModel::forward, "documents"_a, "hidden_states"_a, "attentions"_a)
+      .def("forward", &PythonModel::forward, "documents"_a, "edges"_a, "hidden_states"_a,
+           "attentions"_a)
       .def("masked_lm_logits", &PythonModel::masked_lm_logits, "document"_a)
       .def("default_global_attention_mask", &PythonModel::default_global_attention_mask, "ids"_a)
       .def_prop_ro("folder", [](const PythonModel& self) { return path_text(self.folder()); })
@@ -165,7 +170,8 @@ void bind_model(nb::module_& module) {
             new (self) Loaded<GradientModel>(folder.string(), load_options(options));
           },
           "folder"_a, "options"_a)
-      .def("loss_and_gradients", &loss_and_gradients, "documents"_a, "targets"_a, "choices"_a);
+      .def("loss_and_gradients", &loss_and_gradients, "documents"_a, "edges"_a, "targets"_a,
+           "choices"_a);
 }
 
 }  // namespace longformer

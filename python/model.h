@@ -32,8 +32,8 @@ class PythonModel {
   /// Tokenizer of the folder, or of the adapter.
   Tokenizer tokenizer() const { return Tokenizer::load(tokenizer_folder(folder_, adapter_)); }
 
-  std::vector<Result> forward(const std::vector<Document>& documents, bool hidden_states,
-                              bool attentions);
+  std::vector<Result> forward(const std::vector<Document>& documents, const EdgeLists& edges,
+                              bool hidden_states, bool attentions);
   std::vector<std::int32_t> default_global_attention_mask(const Integers& ids) const;
   FloatArray masked_lm_logits(const Document& document);
 

@@ -38,6 +38,7 @@ NEEDS = {
     "experiments/paper/character_lm.py": (["windows", *WORK], "enwik8_head/enwik8.head4154064.xz"),
     "experiments/paper/classification.py": (["imdb", "bert", "model", *WORK], "imdb/imdb_train.tsv.xz"),
     "experiments/paper/coreference.py": (["litbank", "bert", "model", *WORK], "litbank/coref.tar.xz"),
+    "experiments/paper/edges.py": (["model", *WORK], "tasks/hotpotqa_train.json.xz"),
     "experiments/paper/hotpotqa.py": (["model", *WORK], "tasks/hotpotqa_train.json.xz"),
     "experiments/paper/masked_lm.py": (["model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/paper/questions.py": (WORK, "squad/dev-v1.1.json"),

@@ -115,6 +115,9 @@ struct DocumentInput {
   std::span<const std::int32_t> token_type_ids;
   std::span<const std::int32_t> position_ids;
   std::span<const std::int32_t> global_attention_mask;
+  /// [3·edges]: for each the token that sees, the one that is seen, and the number of its kind
+  /// (docs/spec/other-attentions.md#edges).
+  std::span<const std::int32_t> edges = {};
 };
 
 struct ForwardOptions {

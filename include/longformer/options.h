@@ -288,6 +288,9 @@ struct CoreferenceOptions {
 struct MultiHopOptions {
   /// Training: weights of the losses of answer spans, types of answer, paragraphs and sentences.
   std::array<double, 4> loss_weights = {1, 1, 1, 1};
+  /// Training: kinds of edges that the encoder gets, names and titles
+  /// (docs/spec/other-attentions.md#edges); empty: it keeps those that it has.
+  std::vector<std::string> edges = {};
   /// From how many paragraphs the evidence comes; 0: every sentence whose logit is above 0.
   std::int64_t evidence_paragraphs = 2;
   /// A selection of paragraphs (EvaluateOptions::selected) has those whose logit is above the

@@ -60,6 +60,20 @@ def _by_question(logits: list[FloatArray], choices: list[int], ragged: bool) -> 
     return rows if ragged else np.stack(rows)
 
 
+def _edge_lists(edges: Any, documents: list[Document]) -> list[Any]:
+    """The edges of each document as the native module takes them."""
+    if edges is None:
+        return []
+    if len(edges) != len(documents):
+        raise Error(f"edges: expected a list for each of {len(documents)} documents, found {len(edges)}")
+    lists = [None if one is None else np.asarray(one) for one in edges]
+    for one in lists:
+        good = one is None or one.size == 0 or (one.ndim == 2 and one.shape[1] == 3 and one.dtype.kind in "iu")
+        if not good:
+            raise Error(f"edges: expected integers [edges, 3] (query, key, kind), found {shape_of(one)}")
+    return [None if one is None else np.ascontiguousarray(one.reshape(-1), np.int32) for one in lists]
+
+
 def _batched(rows: list[FloatArray], length: int | None) -> Batched:
     """The rows of all documents in the form of the input; rows after the last visible one are 0."""
     if length is None:
@@ -125,9 +139,10 @@ class ModelOutput:
         hidden_states: bool = False,
         attentions: bool = False,
         choices: list[int] | None = None,
+        edges: list[Any] | None = None,
     ):
         self._model, self._documents, self._length = model, documents, length
-        results = model.forward(documents, hidden_states, attentions)
+        results = model.forward(documents, edges or [], hidden_states, attentions)
         columns = [list(values) for values in zip(*results)]
         states, pooled, layers, logits, starts, ends, attended = columns
         self.last_hidden_state = _batched(states, length)
@@ -393,12 +408,14 @@ class Model:
         global_attention_mask: Any = None,
         output_hidden_states: bool = False,
         output_attentions: bool = False,
+        edges: Sequence[Any] | None = None,
     ) -> ModelOutput:
         """Runs documents: integers [batch, n] (padded) or a list of 1-D arrays of any lengths
         (ragged), with masks of the same form. Padding at the end of a document costs nothing when
         the attention mask says so. A multiple-choice head takes [batch, choices, n], or for each
         question a list of choices. Without a global_attention_mask, global attention is where
-        `transformers` puts it for the head."""
+        `transformers` puts it for the head. A model with edges takes for each document integers [edges, 3],
+        the token that sees another, this one, and the number of the kind, or None."""
         masks = {
             "attention_mask": attention_mask,
             "token_type_ids": token_type_ids,
@@ -408,7 +425,8 @@ class Model:
         documents, length, choices = self._documents(input_ids, masks)
         if length is not None:
             documents = [without_padding(document) for document in documents]
-        return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions, choices)
+        lists = _edge_lists(edges, documents)
+        return ModelOutput(self._native, documents, length, output_hidden_states, output_attentions, choices, lists)
 
     @property
     def max_text_tokens(self) -> int:
@@ -513,6 +531,7 @@ def loss_and_gradients(
     global_attention_mask: Any = None,
     candidate_positions: Any = None,
     segments: Any = None,
+    edges: Sequence[Any] | None = None,
 ) -> tuple[float, dict[str, FloatArray]]:
     """The loss of the model's head over a batch, as `transformers` computes it, and its gradient for every
     tensor of the folder by name; zeros for tensors that the loss does not depend on. Inputs are those of
@@ -546,5 +565,6 @@ def loss_and_gradients(
             raise Error(f"candidate_positions: expected a list for each of {len(documents)} documents")
         for target, positions in zip(targets, candidate_positions):
             target[4].extend(int(position) for position in positions)
-    loss, gradients = model._gradients.loss_and_gradients(documents, targets, choices or [])
+    lists = _edge_lists(edges, documents)
+    loss, gradients = model._gradients.loss_and_gradients(documents, lists, targets, choices or [])
     return loss, dict(gradients)

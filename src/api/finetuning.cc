@@ -291,6 +291,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
                              .random_blocks = used.random_blocks,
                              .added_tokens = added_tokens(folder, task),
                              .note = callbacks.training.note};
+  setup.settings.update(data->encoder_settings(config));
   if (beginning.modules) {
     setup.max_text_tokens = beginning.max_tokens(config, used);
     if (data->has_passages()) setup.passage_context = "document";

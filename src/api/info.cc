@@ -191,6 +191,11 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
     info.attention = models::description_of(*config.recipe.funnel);
     info.type_vocabulary_size = config.type_vocab_size;
   }
+  if (!config.edges.empty()) {
+    info.attention = fmt::format(
+        "tokens beyond the window too, along edges between {}, which transformers leaves out",
+        fmt::join(config.edges, " and "));
+  }
   if (config.recipe.shifted_blocks) {
     info.attention = models::description_of(*config.recipe.shifted_blocks);
   }

@@ -1,5 +1,6 @@
 #include "models/batch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/error.h"
@@ -61,6 +62,22 @@ void BatchBuilder::check(const Sequence& document, const std::string& name) cons
             position);
     least = position + 1;
   }
+  check_edges(document, name);
+}
+
+void BatchBuilder::check_edges(const Sequence& document, const std::string& name) const {
+  require(document.edges.empty() || !config_.edges.empty(),
+          "{}: expected no edges for a model whose config.json has no {}, found {}", name,
+          kEdgesKey, document.edges.size());
+  const auto n = std::ssize(document.ids);
+  const auto kinds = std::ssize(config_.edges);
+  for (const Edge& edge : document.edges) {
+    const bool is_inside = edge.query >= 0 && edge.query < n && edge.key >= 0 && edge.key < n;
+    require(is_inside && edge.kind >= 0 && edge.kind < kinds,
+            "{}: expected edges between tokens from 0 to {} of kinds from 0 to {}, found one from "
+            "{} to {} of kind {}",
+            name, n - 1, kinds - 1, edge.query, edge.key, edge.kind);
+  }
 }
 
 void BatchBuilder::add(const Sequence& document, const std::string& name) {
@@ -83,6 +100,15 @@ void BatchBuilder::add(const Sequence& document, const std::string& name) {
   }
   for (const Index position : document.globals) {
     if (visible(static_cast<std::size_t>(position))) batch_.global_rows.push_back(first + position);
+  }
+  const auto can_have_edge = [&](std::int32_t token) {
+    return visible(at(token)) &&
+           !std::binary_search(document.globals.begin(), document.globals.end(), token);
+  };
+  const auto shift = static_cast<std::int32_t>(first);
+  for (const auto& [query, key, kind] : document.edges) {
+    if (!can_have_edge(query) || !can_have_edge(key)) continue;
+    batch_.edges.push_back({query + shift, key + shift, kind});
   }
   batch_.starts.push_back(batch_.rows());
 }

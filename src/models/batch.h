@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/attention/spec.h"
+#include "models/edges.h"
 
 namespace longformer::models {
 
@@ -22,6 +23,8 @@ struct Batch {
   std::vector<std::uint8_t> mask;
   /// Rows of global tokens, ascending, none of them masked.
   std::vector<Index> global_rows;
+  /// Between rows that are neither masked nor global.
+  std::vector<Edge> edges = {};
 
   Index rows() const { return static_cast<Index>(ids.size()); }
   Index documents() const { return static_cast<Index>(starts.size()) - 1; }
@@ -36,6 +39,8 @@ struct Sequence {
   std::span<const std::int32_t> mask = {};
   /// Tokens with global attention, ascending; masked ones among them have none.
   std::span<const Index> globals = {};
+  /// Those from or to masked and global tokens do not count: the latter see, and are seen by, all.
+  std::span<const Edge> edges = {};
 };
 
 /// Lays documents behind each other and checks each against the model.
@@ -45,7 +50,8 @@ class BatchBuilder {
   explicit BatchBuilder(const EncoderConfig& config) : config_(config) { batch_.starts = {0}; }
 
   /// Throws Error that begins with `name` for a document without tokens or longer than the model
-  /// takes, for values that are in none of its tables, and for global tokens in a dense model.
+  /// takes, for values that are in none of its tables, for global tokens in a dense model, and
+  /// for edges in a model without.
   void add(const Sequence& document, const std::string& name);
   Index rows() const { return batch_.rows(); }
   /// All that was added; the builder is empty again.
@@ -53,6 +59,7 @@ class BatchBuilder {
 
  private:
   void check(const Sequence& document, const std::string& name) const;
+  void check_edges(const Sequence& document, const std::string& name) const;
 
   const EncoderConfig& config_;
   Batch batch_;

@@ -13,6 +13,7 @@
 #include "models/config_limits.h"
 #include "models/convert/led.h"
 #include "models/convert/original_config.h"
+#include "models/edges.h"
 #include "models/registry.h"
 #include "models/static_table.h"
 
@@ -384,6 +385,7 @@ EncoderConfig parse_config(const ConfigReader& original) {
     model.activation_dropout = number_within(config, "activation_dropout", 0, 0.99);
     model.decoder = parse_decoder(given, model);
   }
+  read_edges(config, model);
   model.head_settings = head_settings_of(config);
   note_unused_keys(config, model);
   return model;

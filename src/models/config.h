@@ -90,6 +90,8 @@ struct EncoderConfig {
   Index sep_token_id = 2;
   /// Names of the classes in order: id2label, else LABEL_0 to LABEL_{num_labels − 1}.
   std::vector<std::string> labels;
+  /// Kinds of edges between tokens (models/edges.h); empty in most models.
+  std::vector<std::string> edges;
   /// "regression", "single_label_classification", "multi_label_classification", or empty.
   std::string problem_type;
   /// Present in a Linformer, and in a Performer.

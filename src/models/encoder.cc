@@ -159,6 +159,7 @@ std::shared_ptr<SharedInput> Encoder::shared_input(const ops::Context& context, 
     rows.global_keys = batch.global_rows;
     shared->rows = kernels::shared(std::move(rows));
   }
+  if (!batch.edges.empty()) shared->edges = edge_lists(batch.edges, batch.rows());
   for (const auto& rotary : rotations_)
     shared->rotations.push_back(rotary->of(batch.starts, batch.positions));
   distances_.fill(context, *shared);

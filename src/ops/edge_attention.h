@@ -1,4 +1,4 @@
-// Attention along the edges of a graph (docs/spec/other-attentions.md#h10) as an op, alone or as a
+// Attention along the edges of a graph (docs/spec/other-attentions.md#edges) as an op, alone or as a
 // part of one softmax (ops::attention_over).
 #pragma once
 

@@ -51,7 +51,8 @@ TrainingBatch training_batch(const models::EncoderConfig& config,
       builder.add({.ids = row.ids,
                    .types = row.types,
                    .globals = row.global_positions ? std::span<const Index>(*row.global_positions)
-                                                   : std::span<const Index>()},
+                                                   : std::span<const Index>(),
+                   .edges = row.edges},
                   "example");
     }
     batch.targets.insert(batch.targets.end(), example.targets.begin(), example.targets.end());

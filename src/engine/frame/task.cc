@@ -39,6 +39,7 @@ std::vector<Index> default_globals(const models::EncoderConfig& config, const Ta
 
 ReadingOptions with_globals(const models::EncoderConfig& config, const Task& task,
                             const std::string& name, ReadingOptions options) {
+  options.edges = config.edges;
   if (options.global_positions || !config.has_global_projections()) return options;
   options.global_positions = [&config, &task, name](const Encoding& tokens, std::string_view) {
     return tokens.ids.empty() ? std::vector<Index>() : task.globals_of_texts(config, tokens, name);

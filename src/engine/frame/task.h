@@ -108,6 +108,12 @@ class DataSet {
   }
   /// Notes on reading; empty if evaluate() reads.
   virtual DataReport report() const { return {}; }
+  /// Further keys of config.json that the training gives the encoder, whatever its head. Throws
+  /// Error for an encoder that cannot have them.
+  virtual Json encoder_settings(const models::EncoderConfig& config) const {
+    static_cast<void>(config);
+    return Json::object();
+  }
   /// The names of Evaluation::metrics in their order, the most telling one first.
   virtual std::vector<std::string> metric_names() const = 0;
 
@@ -254,8 +260,8 @@ class Task {
 std::vector<Index> default_globals(const models::EncoderConfig& config, const Task* task,
                                    std::span<const std::int32_t> ids, const std::string& name);
 
-/// The options with the task's own rule of global attention where they have none. The task and the
-/// configuration must outlive them.
+/// The options with the edges of the model, and with the task's own rule of global attention where
+/// they have none. The task and the configuration must outlive them.
 ReadingOptions with_globals(const models::EncoderConfig& config, const Task& task,
                             const std::string& name, ReadingOptions options);
 

@@ -17,6 +17,7 @@
 #include "longformer/error.h"
 #include "longformer/options.h"
 #include "longformer/text.h"
+#include "models/edges.h"
 
 namespace longformer::engine {
 
@@ -35,6 +36,8 @@ struct ReadingOptions {
   GlobalPositions global_positions = {};
   /// Tokens read of a question before a text; 0: all.
   Index max_question_tokens = 0;
+  /// Kinds of edges of the model; tasks that have rules for them make these.
+  std::vector<std::string> edges = {};
 };
 
 /// A row of tokens as a model reads it. n tokens.
@@ -42,6 +45,7 @@ struct TokenRow {
   /// [n]
   std::vector<std::int32_t> ids, types;
   std::optional<std::vector<Index>> global_positions;
+  std::vector<models::Edge> edges = {};
 };
 
 /// A text as rows. What is read as pairs of texts has rows and counts alone.

@@ -38,6 +38,16 @@ std::vector<Index> globals_of_mask(std::span<const std::int32_t> mask, std::size
   return positions;
 }
 
+std::vector<models::Edge> edges_of(std::span<const std::int32_t> numbers, const std::string& name) {
+  require(numbers.size() % 3 == 0, "{}: expected three numbers for each edge, found {}", name,
+          numbers.size());
+  std::vector<models::Edge> edges;
+  for (std::size_t i = 0; i < numbers.size(); i += 3) {
+    edges.push_back({numbers[i], numbers[i + 1], numbers[i + 2]});
+  }
+  return edges;
+}
+
 /// Input of each layer of the model; empty where nothing is given.
 std::vector<Tensor> layer_inputs(const Model::Implementation& model, const models::Batch& batch,
                                  std::span<const std::vector<float>> given) {
@@ -185,11 +195,13 @@ models::Batch Model::Implementation::batch(std::span<const DocumentInput> docume
     const std::vector<Index> globals =
         mask.empty() ? engine::default_globals(config, globals_of, document.ids, name)
                      : globals_of_mask(mask, document.ids.size(), name);
+    const std::vector<models::Edge> edges = edges_of(document.edges, name);
     builder.add({.ids = document.ids,
                  .types = document.token_type_ids,
                  .positions = document.position_ids,
                  .mask = document.attention_mask,
-                 .globals = globals},
+                 .globals = globals,
+                 .edges = edges},
                 name);
   }
   return builder.finish();

@@ -136,6 +136,8 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
                                                            config.heads, false, shared_rows});
       continue;
     }
+    // Products with the keys of kinds; how many edges there are, the text says.
+    flops += 2.0 * static_cast<double>(n) * static_cast<double>(config.edges.size()) * width;
     double pairs = 0;
     for (const AttentionSpec& spec : specs_of(config, layer, shared_rows)) {
       pairs += kernels::visible_pairs(spec);

@@ -161,7 +161,8 @@ std::vector<Runner::Place> Runner::accepted(Wanted wanted, std::span<const Place
                    .types = row.types,
                    .positions = work->positions,
                    .mask = work->mask,
-                   .globals = globals},
+                   .globals = globals,
+                   .edges = row.edges},
                   "document");
       taken.push_back(place);
     } catch (const Error& error) {

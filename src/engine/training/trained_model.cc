@@ -29,12 +29,19 @@ engine::Targets targets_of(const engine::TrainingBatch& batch) {
   return {.documents = batch.targets, .questions = batch.questions};
 }
 
-/// Tensors that are drawn where the folder has none: those of the head, and the decoder that tokens
-/// need of a Funnel Transformer without one.
+bool is_edge_table(const std::string& name) { return name.ends_with(models::kEdgeTable); }
+
+/// Tensors that are drawn where the folder has none: those of the head, the keys of kinds of edges,
+/// and the decoder that tokens need of a Funnel Transformer without one.
 std::vector<models::WeightRecord> fresh_tensors(const models::EncoderConfig& config,
                                                 const engine::Task* task,
                                                 const models::Weights& weights) {
   std::vector<models::WeightRecord> fresh = engine::head_tensors(config, task);
+  if (!config.edges.empty()) {
+    for (const models::WeightRecord& tensor : models::encoder_tensors(config)) {
+      if (is_edge_table(tensor.name)) fresh.push_back(tensor);
+    }
+  }
   const auto of_decoder = [](const std::string& name) {
     return name.starts_with(models::kFunnelDecoder);
   };
@@ -95,6 +102,9 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
                                 : models::Weights::drawn(options.seed, names);
   auto adapter = adapter_training(options, config);
   check_adapter(adapter.has_value(), alone || !formats::has_weights(encoder));
+  const bool has_other_edges = config.edges != original.edges;
+  require(!adapter || !has_other_edges,
+          "{}: expected no adapter where keys of edges are new, found one", path);
   const engine::Task* found = engine::task_of(original, weights);
   // Vectors of texts leave the pooler as it was.
   const bool keeps_pooler = setup_.task->makes_vectors();
@@ -104,8 +114,9 @@ TrainedModel::TrainedModel(TrainedModelSetup setup, const TrainingOptions& optio
   };
   // Tensors that the trained head does not read, or would misread as tensors of another head.
   const bool drops_decoder = config.recipe.funnel && !config.recipe.funnel->has_decoder;
-  const auto left_out = [this, same = found == setup_.task, pools,
-                         drops_decoder](const std::string& name) {
+  const auto left_out = [this, same = found == setup_.task, pools, drops_decoder,
+                         has_other_edges](const std::string& name) {
+    if (has_other_edges && is_edge_table(name)) return true;
     if (drops_decoder && name.starts_with(models::kFunnelDecoder)) return true;
     if (name.starts_with("pooler.")) return !pools;
     if (setup_.draws_head) return !models::is_of_encoder(name);

@@ -1,5 +1,5 @@
 // Attention along the edges of a graph: a list says which keys each query sees (ETC, arXiv
-// 2004.08483; docs/spec/other-attentions.md#h10).
+// 2004.08483; docs/spec/other-attentions.md#edges).
 //
 // H heads, d head size, n queries, m keys, L labels.
 #pragma once

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/attention/edges.h"
 #include "models/config.h"
+#include "models/edges.h"
 #include "models/layers.h"
 #include "models/state.h"
 #include "ops/attention_probabilities.h"
@@ -42,6 +42,8 @@ struct SharedInput {
   /// anything sees, [distances, D], or that of infused ones. Layers that have a state may do
   /// without it.
   std::function<Tensor()> make_distances = {};
+  /// Edges between rows; null where there are none.
+  std::shared_ptr<const kernels::EdgeRows> edges = {};
   /// Rotary positions of each kind of layer (LayerRecipe::rotations).
   std::vector<std::shared_ptr<const ops::Rotation>> rotations = {};
   /// Biases by distance (LayerRecipe::distance_bias).
@@ -57,8 +59,6 @@ struct SharedInput {
   /// First token of each document, and the number of tokens at the end, where more rows than those
   /// of tokens pass the layers (TreeAttention); else empty.
   std::vector<Index> token_starts = {};
-  /// Which rows see which, for layers that attend along edges.
-  std::shared_ptr<const kernels::EdgeRows> edges = {};
   /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.

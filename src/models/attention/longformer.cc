@@ -1,5 +1,10 @@
 // Longformer self-attention: a window, and global tokens with projections of their own (paper §3.1,
 // docs/spec/attention.md#a4).
+#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -31,6 +36,12 @@ class LongformerAttention final : public Attention {
     projection("query", global_.query_weight, global_.query_bias);
     projection("key", global_.key_weight, global_.key_bias);
     projection("value", global_.value_weight, global_.value_bias);
+    if (config.edges.empty()) return;
+    std::string table = self_attention_name(layer);
+    table.replace(table.size() - 1, 1, kEdgeTable);
+    const auto heads = static_cast<Index>(pattern_.heads.size());
+    edge_keys_ = source.weights.get_fp32(
+        table, {heads, std::ssize(config.edges), pattern_.head_size}, Init::zeros());
   }
 
   Tensor forward(const ops::Context& context, const Tensor& x,
@@ -42,19 +53,42 @@ class LongformerAttention final : public Attention {
       const auto heads = static_cast<Index>(pattern_.heads.size());
       const auto projected =
           ops::project_heads(context, x, query_key_value_, heads, pattern_.head_size);
+      const auto edges = edges_of(spec, in.shared, projected);
       if (in.observer != nullptr) {
+        require(!edges,
+                "attention: expected a text without edges, whose probabilities are shown, found "
+                "some");
         ops::attention_probabilities(
             context, spec,
             {.query = projected[0], .key = projected[1], .x = &x, .projections = &global},
             in.observer->heads, in.observer->observe);
       }
-      return ops::attention(context, spec, projected[0], projected[1], projected[2]);
+      const ops::KeyGroup window = {.spec = spec, .key = projected[1], .value = projected[2]};
+      return ops::attention_over(context, projected[0], {&window, 1},
+                                 edges ? std::span(&*edges, 1) : std::span<ops::EdgeGroup>());
     }();
     ops::global_attention(context, spec, global, x, attended);
     return attended;
   }
 
  private:
+  /// Keys along edges, where there are some that windows do not have.
+  std::optional<ops::EdgeGroup> edges_of(const ops::AttentionSpec& spec, const SharedInput& shared,
+                                         std::span<const Tensor> projected) const {
+    if (!shared.edges) return std::nullopt;
+    auto rows = edges_beyond_windows(*shared.edges, pattern_.heads[0], *shared.rows);
+    if (rows->edges() == 0) return std::nullopt;
+    const auto heads = static_cast<Index>(pattern_.heads.size());
+    return ops::EdgeGroup{.spec = {.heads = heads,
+                                   .head_size = pattern_.head_size,
+                                   .scale = 1 / std::sqrt(static_cast<float>(pattern_.head_size)),
+                                   .rows = std::move(rows),
+                                   .dropout = spec.dropout},
+                          .key = projected[1],
+                          .value = projected[2],
+                          .label_keys = edge_keys_};
+  }
+
   /// Projections with the additions of adapters.
   ops::GlobalProjections global_projections(const ops::Context& context) const {
     ops::GlobalProjections all = global_;
@@ -71,6 +105,8 @@ class LongformerAttention final : public Attention {
   std::uint64_t place_;
   ops::Linear query_key_value_;
   ops::GlobalProjections global_;
+  /// Keys of the kinds of edges, [H, kinds, d].
+  std::optional<Tensor> edge_keys_;
   /// Additions to query, key and value.
   std::vector<ops::LowRank> additions_;
 };

@@ -270,6 +270,9 @@ void check_dilations(const Conversion& conversion) {
           OptionName("dilation"), "expected one number, or {} for the {} layers, found {}",
           config.layers, config.layers, dilations);
   const Index heads = conversion.options.dilated_heads.value_or(config.heads);
+  require(heads == config.heads || config.edges.empty(),
+          OptionName("dilated_heads", "dilated heads"),
+          "expected all {} heads of a model with edges, found {}", config.heads, heads);
   require(heads >= 1 && heads <= config.heads, OptionName("dilated_heads", "dilated heads"),
           "expected a number from 1 to the {} heads of a layer, found {}", config.heads, heads);
 }

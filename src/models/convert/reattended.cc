@@ -7,6 +7,7 @@
 #include "kernels/rows.h"
 #include "models/attention/attention.h"
 #include "models/block_families.h"
+#include "models/edges.h"
 #include "models/encoder.h"
 #include "models/registry.h"
 
@@ -106,7 +107,7 @@ Json reattended_config(const std::string& folder, const Json& source, const Enco
           options.windows.size());
   Json json = source;
   for (const char* key : {"_name_or_path", "transformers_version", "attention_window",
-                          "attention_dilation", "auto_map", "position_embedding_type"}) {
+                          "attention_dilation", "auto_map", "position_embedding_type", kEdgesKey}) {
     json.erase(key);
   }
   const bool is_big_bird = options.target == "big_bird";

@@ -229,6 +229,16 @@ class MultiHopSet final : public DataSet {
 
   bool has_one_class() const override { return false; }
 
+  Json encoder_settings(const models::EncoderConfig& config) const override {
+    if (options_.edges.empty()) return Json::object();
+    const std::string expected = models::expected_edge_kinds(options_.edges);
+    require(expected.empty(), OptionName("edges"), "expected {}, found {}", expected,
+            fmt::join(options_.edges, ","));
+    require(models::can_have_edges(config), OptionName("edges"),
+            "expected a Longformer, found a {}", config.model_type());
+    return {{models::kEdgesKey, options_.edges}};
+  }
+
   DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     std::vector<std::string> names;

@@ -31,7 +31,13 @@ OptionFields multi_hop_fields(MultiHopOptions& options, OptionUse use) {
                      "sentences ({})",
              .group = kGroup,
              .type = "A,T,P,S"},
-            evidence};
+            evidence,
+            {.name = "edges",
+             .value = &options.edges,
+             .help = "tokens of a Longformer see each other along edges too, those of equal names "
+                     "(names), of titles with their sentences and mentions (titles), or both",
+             .group = kGroup,
+             .type = "KINDS"}};
   }
   return {
       evidence,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "tasks/multi_hop/edge_rules.h"
 
 namespace longformer::tasks {
 namespace {
@@ -129,6 +130,30 @@ void MultiHopReader::add(const Part& part, Index number, Index most, Row& row,
   }
 }
 
+std::vector<models::Edge> MultiHopReader::edges_of(const MultiHopQuestion& question,
+                                                   const Encoding& prefix,
+                                                   const MultiHopReading& reading,
+                                                   std::size_t first, Index begin) const {
+  // The question stands between its marks, behind the first token.
+  std::vector<LinkedText> texts = {
+      {.text = question.question,
+       .offsets = std::span(prefix.offsets).subspan(2, prefix.offsets.size() - 3),
+       .first = 2}};
+  for (const ReadText& one : std::span(reading.texts).subspan(first)) {
+    const Paragraph& paragraph = question.paragraphs[at(one.paragraph)];
+    const bool is_title = one.sentence == kTitle;
+    const Index mark = is_title ? reading.paragraphs[at(one.paragraph)]
+                                : reading.sentences[at(one.paragraph)][at(one.sentence)];
+    texts.push_back({.text = is_title ? paragraph.title : paragraph.sentences[at(one.sentence)],
+                     .offsets = std::span(one.offsets).first(at(one.read)),
+                     .first = one.first - begin,
+                     .paragraph = one.paragraph,
+                     .is_title = is_title,
+                     .mark = mark == kUnread ? kUnread : mark - begin});
+  }
+  return linked_tokens(texts, rows_.options().edges);
+}
+
 MultiHopReading MultiHopReader::read(const MultiHopQuestion& question) const {
   const Encoding prefix = question_part(question.question);
   std::vector<Part> parts;
@@ -151,13 +176,18 @@ MultiHopReading MultiHopReader::read(const MultiHopQuestion& question) const {
   for (const auto& paragraphs : rows_for(parts, room)) {
     Row row = {.tokens = prefix, .begin = begin};
     result.row_starts.push_back(begin);
+    const std::size_t first_text = result.texts.size();
     for (const Index number : paragraphs) add(parts[at(number)], number, most, row, result);
     const Index read = std::ssize(row.tokens.ids) - reading.prefix;
     reading.ranges.push_back({body, body + read});
     body += read;
     append_token(row.tokens, ends_.separator, kOfNoText, true);
-    begin += std::ssize(row.tokens.ids);
-    reading.rows.push_back(rows_.row_of(std::move(row.tokens), ""));
+    const Index tokens = std::ssize(row.tokens.ids);
+    TokenRow& made = reading.rows.emplace_back(rows_.row_of(std::move(row.tokens), ""));
+    if (!rows_.options().edges.empty()) {
+      made.edges = edges_of(question, prefix, result, first_text, begin);
+    }
+    begin += tokens;
   }
   return result;
 }

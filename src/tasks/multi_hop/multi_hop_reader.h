@@ -79,6 +79,10 @@ class MultiHopReader {
   };
   struct Row;
 
+  /// The edges of a row, whose texts are those of the reading from `first` on.
+  std::vector<models::Edge> edges_of(const MultiHopQuestion& question, const Encoding& prefix,
+                                     const MultiHopReading& reading, std::size_t first,
+                                     Index begin) const;
   Encoding encode(const std::string& text) const;
   Encoding question_part(const std::string& question) const;
   Part part_of(const Paragraph& paragraph) const;

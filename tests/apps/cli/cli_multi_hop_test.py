@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import string
 
 import numpy as np
@@ -191,6 +192,47 @@ class TestFinetune:
         bare = without_added_tokens(tuned, tmp_path / "bare")
         run("evaluate", bare, data).fails(1, "the special token [q]", "none")
         run("qa", bare, data).fails(1, "the special token [q]", "none")
+
+
+class TestEdges:
+    def train(self, folder, data, out, *flags):
+        return ran("finetune", folder, data, "--task", "multihop", "--output-dir", out, "--max-steps", 3, *FAST, *flags)
+
+    def test_a_training_adds_them_and_the_folder_keeps_them(self, longformer, data, tmp_path):
+        done = self.train(longformer, data, tmp_path / "out", "--edges", "names,titles")
+        assert "edge_keys" in done.err
+        config = json.loads((tmp_path / "out" / "config.json").read_text())
+        assert config["edges"] == ["names", "titles"]
+        tables = {name: x for name, x in tensors(tmp_path / "out").items() if name.endswith(".edge_keys")}
+        assert tables and all(x.shape[1] == 2 for x in tables.values())
+        # Words in small letters are no names, and titles have sentences beyond their windows.
+        assert all(np.abs(x[:, 0]).max() == 0 < np.abs(x[:, 1]).max() for x in tables.values())
+        assert "edges between names and titles" in run("info", tmp_path / "out").works().out
+        plain = tmp_path / "plain"
+        shutil.copytree(tmp_path / "out", plain)
+        (plain / "config.json").write_text(json.dumps({k: v for k, v in config.items() if k != "edges"}))
+        said = [run("qa", folder, data, "--json").works().json for folder in (tmp_path / "out", plain)]
+        assert said[0] != said[1]
+        assert "not used" in run("info", plain).works().out
+        self.train(tmp_path / "out", data, tmp_path / "more")
+        assert json.loads((tmp_path / "more" / "config.json").read_text())["edges"] == ["names", "titles"]
+        done = self.train(tmp_path / "out", data, tmp_path / "other", "--edges", "titles")
+        assert "edge_keys" in done.err
+        others = [x for name, x in tensors(tmp_path / "other").items() if name.endswith(".edge_keys")]
+        assert others and all(x.shape[1] == 1 for x in others)
+
+    def test_recomputation_changes_nothing(self, longformer, data, tmp_path):
+        for name, flags in (("kept", []), ("again", ["--gradient-checkpointing"])):
+            self.train(longformer, data, tmp_path / name, "--edges", "titles", *flags)
+        one, two = tensors(tmp_path / "kept"), tensors(tmp_path / "again")
+        assert all((one[name] == two[name]).all() for name in one)
+
+    def test_what_cannot_be(self, longformer, data, tmp_path):
+        flags = [data, "--task", "multihop", "--output-dir", tmp_path / "out", "--edges"]
+        run("finetune", longformer, *flags, "chains").fails(2, "--edges", "names and titles", "chains")
+        run("finetune", longformer, *flags, "names,names").fails(2, "--edges", "at most once")
+        run("finetune", BERT, *flags, "names").fails(2, "--edges", "Longformer", "bert")
+        run("finetune", longformer, *flags, "names", "--lora-rank", 2).fails(1, "adapter")
 
 
 def test_empty_things_are_legal(tuned, tmp_path):
