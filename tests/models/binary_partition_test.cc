@@ -153,7 +153,7 @@ TEST(BinaryPartition, ATextTwiceAsLongHasOneLevelMore) {
     return static_cast<double>(tree_pairs(tree, n)) / static_cast<double>(n);
   };
   // A token sees k nodes of the new level, and is in one.
-  for (Index n = 1024; n <= 16384; n *= 2) {
+  for (Index n = 2048; n <= 16384; n *= 2) {
     EXPECT_NEAR(edges_of_a_token(2 * n) - edges_of_a_token(n), 5, 0.05) << n;
   }
 }

@@ -134,12 +134,14 @@ class TestUse:
 
     def test_a_text_that_goes_on_is_what_a_whole_one_is(self):
         """The choice of every character is that after reading all before it at once."""
+        def written_behind(prompt, count):
+            return run("generate", FIXTURE / "tree", "--prompt", prompt, "-n", count, "--temperature", 0).works().out[:count]
+
         prompt = "the quick brown "
-        longer = run("generate", FIXTURE / "tree", "--prompt", prompt, "-n", 40, "--temperature", 0).works().out
+        longer = written_behind(prompt, 40)
+        assert len(longer) == 40
         for count in (1, 9, 30):
-            begun = longer[: len(prompt) + count]
-            rest = ["--prompt", begun, "-n", 40 - count, "--temperature", 0]
-            assert run("generate", FIXTURE / "tree", *rest).works().out == longer
+            assert written_behind(prompt + longer[:count], 40 - count) == longer[count:]
 
     def test_info_of_a_tree(self):
         info = run("info", FIXTURE / "tree", "--json").works().json[0]
