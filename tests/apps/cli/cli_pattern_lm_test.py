@@ -136,7 +136,7 @@ class TestUse:
         assert info["parameters"] == sum(tensor.size for tensor in weights.values())
 
     def test_scores_of_clusters_do_not_tell_of_what_comes(self, tmp_path):
-        """What lies behind a text changes no loss of it."""
+        """Text behind another changes no loss of it."""
         found = []
         for name, more in (("short", ""), ("long", "quite another end of the text")):
             file = written(tmp_path / f"{name}.txt", TEXT[:49] + more)
