@@ -123,7 +123,7 @@ TEST(Routing, TheLargestScoresAreThoseOfASort) {
       scores.push_back(i % 11 == 5 ? nan : static_cast<float>(i * 37 % 13));
     }
     for (const Index size : {Index{1}, (count + 1) / 2, count}) {
-      const auto found = kernels::largest_scores(scores, count, size, 2);
+      const auto found = kernels::largest_scores(Tensor::from(scores, {1, 3, count}), size, 2);
       ASSERT_EQ(std::ssize(found), 3 * size);
       for (Index list = 0; list < 3; ++list) {
         std::vector<Index> order(at(count));

@@ -39,51 +39,66 @@ void for_routed(const RoutedRows& rows, Index head, const Body& body) {
 
 }  // namespace
 
-std::vector<float> centroid_scores(const Tensor& x, Index begin, Index count,
-                                   const Tensor& centroids, int threads) {
-  const Index heads = x.dimension(0), d = x.dimension(2), clusters = centroids.dimension(1);
+void centroid_scores(const Tensor& x, Index begin, const Tensor& centroids, Tensor& scores,
+                     int threads) {
+  const Index heads = x.dimension(0), d = x.dimension(2), clusters = centroids.dimension(1),
+              count = scores.dimension(2);
   const Index blocks = (count + kRowsTogether - 1) / kRowsTogether;
-  std::vector<float> scores(at(heads * clusters * count));
   parallel_for(threads, heads * blocks, [&](Index i) {
     const Index head = i / blocks, first = i % blocks * kRowsTogether;
     const Index rows = std::min(kRowsTogether, count - first);
     const std::vector<float> block = floats_of(x, head * x.dimension(1) + begin + first, rows);
     gemm({.m = clusters, .n = rows, .k = d, .transpose_b = true, .ldc = count, .beta = 0},
          centroids.data<float>() + head * clusters * d, block.data(),
-         scores.data() + head * clusters * count + first);
+         scores.data<float>() + head * clusters * count + first);
   });
-  return scores;
 }
 
-std::vector<std::int32_t> largest_scores(std::span<const float> scores, Index count, Index size,
-                                         int threads) {
-  const Index lists = count == 0 ? 0 : std::ssize(scores) / count;
+namespace {
+
+void choose_largest(std::span<const float> list, std::span<std::int32_t> chosen) {
+  using Scored = std::pair<float, std::int32_t>;
+  std::vector<Scored> all(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    all[i] = {std::isnan(list[i]) ? -std::numeric_limits<float>::infinity() : list[i],
+              static_cast<std::int32_t>(i)};
+  }
+  const auto goes_first = [](const Scored& a, const Scored& b) {
+    return a.first > b.first || (a.first == b.first && a.second < b.second);
+  };
+  const auto size = static_cast<std::ptrdiff_t>(chosen.size());
+  if (chosen.size() < all.size()) {
+    std::nth_element(all.begin(), all.begin() + size, all.end(), goes_first);
+  }
+  std::transform(all.begin(), all.begin() + size, chosen.begin(),
+                 [](const Scored& scored) { return scored.second; });
+  std::sort(chosen.begin(), chosen.end());
+}
+
+}  // namespace
+
+std::vector<std::int32_t> largest_scores(const Tensor& scores, Index size, int threads) {
+  const Index lists = scores.dimension(0) * scores.dimension(1), count = scores.dimension(2);
   std::vector<std::int32_t> chosen(at(lists * size));
   parallel_for(threads, lists, [&](Index list) {
-    using Scored = std::pair<float, std::int32_t>;
-    std::vector<Scored> all(at(count));
-    for (Index i = 0; i < count; ++i) {
-      const float score = scores[at(list * count + i)];
-      all[at(i)] = {std::isnan(score) ? -std::numeric_limits<float>::infinity() : score,
-                    static_cast<std::int32_t>(i)};
-    }
-    const auto goes_first = [](const Scored& a, const Scored& b) {
-      return a.first > b.first || (a.first == b.first && a.second < b.second);
-    };
-    if (size < count) std::nth_element(all.begin(), all.begin() + size, all.end(), goes_first);
-    std::int32_t* to = chosen.data() + list * size;
-    for (Index i = 0; i < size; ++i) to[i] = all[at(i)].second;
-    std::sort(to, to + size);
+    choose_largest({scores.data<float>() + list * count, at(count)},
+                   std::span(chosen).subspan(at(list * size), at(size)));
   });
   return chosen;
 }
 
-std::vector<std::int32_t> nearest_centroids(std::span<const float> scores, Index heads, Index count,
-                                            int threads) {
-  const Index clusters = count == 0 ? 0 : std::ssize(scores) / (heads * count);
+std::vector<std::int32_t> largest_scores(std::span<const float> list, Index size) {
+  std::vector<std::int32_t> chosen(at(size));
+  choose_largest(list, chosen);
+  return chosen;
+}
+
+std::vector<std::int32_t> nearest_centroids(const Tensor& scores, int threads) {
+  const Index heads = scores.dimension(0), clusters = scores.dimension(1),
+              count = scores.dimension(2);
   std::vector<std::int32_t> nearest(at(heads * count), 0);
   parallel_for(threads, heads, [&](Index head) {
-    const float* all = scores.data() + head * clusters * count;
+    const float* all = scores.data<float>() + head * clusters * count;
     std::vector<float> best(all, all + count);
     for (Index cluster = 1; cluster < clusters; ++cluster) {
       for (Index i = 0; i < count; ++i) {

@@ -13,18 +13,17 @@
 namespace longformer::kernels {
 
 /// Products of rows begin … begin + count − 1 of x [H, n, d], fp32 or bf16, with centroids
-/// [H, K, d] fp32: [H, K, count].
-std::vector<float> centroid_scores(const Tensor& x, Index begin, Index count,
-                                   const Tensor& centroids, int threads);
+/// [H, K, d] fp32: scores [H, K, count] fp32.
+void centroid_scores(const Tensor& x, Index begin, const Tensor& centroids, Tensor& scores,
+                     int threads);
 
-/// The numbers of the `size` largest of each `count` scores, in ascending order; of equal scores
-/// the first ones, and of NaN none before a number.
-std::vector<std::int32_t> largest_scores(std::span<const float> scores, Index count, Index size,
-                                         int threads);
+/// The numbers of the `size` largest scores of each list, in ascending order; of equal scores the
+/// first ones, and of NaN none before a number. Lists are those of [H, K, count]: [H, K, size].
+std::vector<std::int32_t> largest_scores(const Tensor& scores, Index size, int threads);
+std::vector<std::int32_t> largest_scores(std::span<const float> list, Index size);
 
 /// The centroid of each row that has the largest of the scores [H, K, count] there: [H, count].
-std::vector<std::int32_t> nearest_centroids(std::span<const float> scores, Index heads, Index count,
-                                            int threads);
+std::vector<std::int32_t> nearest_centroids(const Tensor& scores, int threads);
 
 /// Rows of x [H, n, d] from `begin` on, and the nearest centroid of each.
 struct RoutedRows {

@@ -91,13 +91,13 @@ AttentionSpec spec_of(Index heads, Index head_size, Index reach, AttentionRows r
 }
 
 /// A text that is read at once: the members of a cluster see each other.
-ClustersOfText whole_text(std::span<const float> scores, const AttentionDocument& rows, Index heads,
+ClustersOfText whole_text(const Tensor& scores, const AttentionDocument& rows, Index heads,
                           Index size, int threads) {
   const Index n = rows.query_count;
   ClustersOfText text = {.queries = size, .keys = size};
   std::vector<std::int32_t> members(at(heads * n));
   if (size < n) {
-    members = kernels::largest_scores(scores, n, size, threads);
+    members = kernels::largest_scores(scores, size, threads);
     text.clusters = std::ssize(members) / (heads * size);
   } else {
     for (Index i = 0; i < heads * n; ++i) members[at(i)] = static_cast<std::int32_t>(i % n);
@@ -122,7 +122,7 @@ ClustersOfText next_token(const RoutedPast::Stream& stream, const AttentionDocum
       const auto before = std::count_if(scores.begin(), scores.end() - 1,
                                         [own](float score) { return score >= own; });
       if (size < n && before >= size) continue;
-      for (const std::int32_t member : kernels::largest_scores(scores, n, size, 1)) {
+      for (const std::int32_t member : kernels::largest_scores(scores, size)) {
         members[at(head)].push_back(rows.key_begin + member);
       }
     }
@@ -253,13 +253,14 @@ RoutedAttention::Routes RoutedAttention::routes(const ops::Context& context, con
     const Index count = starts[s + 1] - starts[s];
     AttentionDocument rows = {starts[s], count, starts[s], count, 0};
     if (count == 0) continue;
-    const std::vector<float> scores =
-        kernels::centroid_scores(key, starts[s], count, centroids_, context.threads);
+    // Memory of the pool: pages of a vector of this size would be new in every layer.
+    Tensor scores = context.memory.tensor({heads_, routing_.clusters, count}, DType::f32);
+    kernels::centroid_scores(key, starts[s], centroids_, scores, context.threads);
     const bool goes_on = past != nullptr && past->streams[s].tokens > 0;
     require(!goes_on || count == 1,
             "state: expected one token after those that were read, found {}", count);
     if (past != nullptr) {
-      past->streams[s].add(scores, count);
+      past->streams[s].add(scores.to_floats(), count);
       rows.key_begin = past->all.begin(static_cast<Index>(s));
     }
     if (goes_on) {
@@ -269,8 +270,7 @@ RoutedAttention::Routes RoutedAttention::routes(const ops::Context& context, con
       texts.push_back(whole_text(scores, rows, heads_, routing_.members(count), context.threads));
     }
     if (context.tape == nullptr) continue;
-    routes.texts.push_back(
-        {starts[s], kernels::nearest_centroids(scores, heads_, count, context.threads)});
+    routes.texts.push_back({starts[s], kernels::nearest_centroids(scores, context.threads)});
   }
   routes.join(texts, heads_, routing_.sees_itself);
   return routes;
