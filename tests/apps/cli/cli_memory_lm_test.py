@@ -208,7 +208,7 @@ class TestUse:
 
     def test_examples_are_models(self):
         examples = ROOT / "examples" / "language-models"
-        others = (examples / f"tiny-{kind}.json" for kind in ("sparse", "reformer", "binary-partition"))
+        others = (examples / f"tiny-{kind}.json" for kind in ("sparse", "reformer", "routing", "binary-partition"))
         for file in (*examples.glob("*-*ive.json"), *others):
             assert "tokens/s" in run("bench", "train", "--config", file, "-n", 512, "-r", 1).works().out
         file = examples / "small-compressive.json"

@@ -1,5 +1,5 @@
 """pretrain-lm, evaluate, generate and info on language models with other patterns of attention: Sparse Transformers,
-heads that learn their spans, and trees of spans."""
+heads that learn their spans, clusters of tokens, and trees of spans."""
 
 import json
 import math
@@ -17,6 +17,7 @@ KINDS = {
     "fixed": SPARSE | {"pattern": "fixed", "summary": 2},
     "tree": {"attention": "binary_partition", "tree_neighbors": 3, "tree_levels": 4},
     "adaptive": {"attention": "adaptive", "max_span": 24, "span_ramp": 8, "span_loss": 1e-3},
+    "routing": {"attention": "routing", "clusters": 3, "local_window": 8, "commitment_loss": 1e-2},
 }
 #: The optimizer of the paper of adaptive spans.
 ADAGRAD = ["--optim", "adagrad", "--adagrad-clip", 0.03, "--max-grad-norm", 0, "--weight-decay", 0]
@@ -114,13 +115,13 @@ class TestTraining:
 
 
 class TestUse:
-    @pytest.mark.parametrize("name", ["strided_merged", "fixed_merged", "adaptive", "tree"])
+    @pytest.mark.parametrize("name", ["strided_merged", "fixed_merged", "adaptive", "routing", "tree"])
     def test_windows_and_streaming_score_alike(self, name, text):
         """A text that fits has the same losses; longer ones are read in windows, as learned positions end."""
         windows = score(FIXTURE / name, text, "--characters", 59, "--window-characters", 60, "--step-characters", 60)
         assert math.isclose(windows["metrics"]["loss"],
                             score(FIXTURE / name, text, "--characters", 59, "--streaming")["metrics"]["loss"], rel_tol=1e-5)  # fmt: skip
-        if name not in ("adaptive", "tree"):
+        if "merged" in name:
             run("evaluate", FIXTURE / name, text, "--streaming").fails(1, "60", "grid positions")
         score(FIXTURE / name, text, "--characters", 200)
 
@@ -131,6 +132,24 @@ class TestUse:
         weights = tensors(FIXTURE / "fixed_merged" / "model.safetensors")
         assert info["parameters"] == sum(tensor.size for tensor in weights.values())
         assert "strided: the last 5 tokens" in run("info", FIXTURE / "strided_heads").works().out
+
+    def test_info_shows_clusters(self):
+        info = run("info", FIXTURE / "routing", "--json").works().json[0]
+        assert info["attention"] == "routing" and info["receptive_field"] == 0
+        assert info["pattern"] == "5 clusters of 1/5 of the text in 2 heads, the last 6 tokens in 1"
+        weights = tensors(FIXTURE / "routing" / "model.safetensors")
+        assert info["parameters"] == sum(tensor.size for tensor in weights.values())
+
+    def test_scores_of_clusters_do_not_tell_of_what_comes(self, tmp_path):
+        """Text behind another changes no loss of it."""
+        found = []
+        for name, more in (("short", ""), ("long", "quite another end of the text")):
+            file = written(tmp_path / f"{name}.txt", TEXT[:49] + more)
+            losses = tmp_path / f"{name}.jsonl"
+            score(FIXTURE / "routing", file, "--part", "all", "--window-characters", 24, "--step-characters", 12, "--losses", losses)
+            found.append([json.loads(line)["loss"] for line in losses.read_text().splitlines()])
+        assert len(found[0]) == 48 and len(found[1]) > 70
+        assert found[0] == pytest.approx(found[1][:48], abs=1e-5)
 
     def test_a_text_that_goes_on_is_what_a_whole_one_is(self):
         """The choice of every character is that after reading all before it at once."""
