@@ -209,7 +209,7 @@ class EdgesOfRows : public testing::TestWithParam<std::string> {
 
 /// Rows count from their own first token, and texts are what their tokens say.
 TEST_P(EdgesOfRows, StayInTheirRows) {
-  ReadingOptions options = {.max_tokens = 64, .edges = {"names", "titles"}};
+  ReadingOptions options = {.max_tokens = 200, .edges = {"names", "titles"}};
   const MultiHopReading whole = MultiHopReader(tokenizer_, options).read(question_);
   ASSERT_EQ(whole.reading.rows.size(), 1u);
   const auto tokens_of = [&](const TokenRow& row, const std::string& text) {
