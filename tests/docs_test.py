@@ -187,7 +187,7 @@ KEYS = [
     ("cli", ["info", FIXTURES / "tiny_longformer_classifier"]), ("cli", ["info", FIXTURES / "tiny_led"]),
     ("cli", ["info", FIXTURES / "memory_lm" / "compressive"]), ("cli", ["info", FIXTURES / "memory_lm" / "performer_elu"]),
     ("cli", ["info", FIXTURES / "character_lm" / "tied"]), ("cli", ["info", FIXTURES / "pattern_lm" / "fixed_merged"]),
-    ("cli", ["info", FIXTURES / "pattern_lm" / "adaptive"]),
+    ("cli", ["info", FIXTURES / "pattern_lm" / "adaptive"]), ("cli", ["info", FIXTURES / "pattern_lm" / "routing"]),
     ("cli", ["tokenize", FIXTURES / "tiny_bert", "--text", TEXT]), ("cli", ["tokenize", FIXTURES / "tiny_bert", "--stats", "--text", TEXT]),
     ("cli", ["embed", FIXTURES / "tiny_bert", "--text", TEXT]), ("cli", ["embed", FIXTURES / "tiny_bert", "--pooling", "tokens", "--text", TEXT]),
     ("cli", ["classify", FIXTURES / "tiny_longformer_classifier", "--text", TEXT]), ("cli", ["ner", FIXTURES / "tiny_bert_tagger", "--text", TEXT]),

@@ -66,6 +66,7 @@ COMPARISONS = {
     "reformer_parity.py": Comparison((PROGRAM,), models=48),
     "rerank_parity.py": Comparison((PROGRAM,)),
     "retrieval_parity.py": Comparison((MINILM, PROGRAM)),
+    "routing_parity.py": Comparison((PROGRAM,), models=24),
     "sequence_convert_parity.py": Comparison((PROGRAM,)),
     "sentence_parity.py": Comparison((MINILM, PROGRAM)),
     "source_rows_parity.py": Comparison(models=40),

@@ -88,13 +88,19 @@ def novels(work):
 def language_model(size, attention, **keys):
     """config.json of a standard language model of bytes; all have as many weights, by their intermediate size."""
     hidden, layers, heads, inner = SIZES[size]
-    if attention == "performer":
-        # It has no projection of distances.
+    if attention in ("performer", "sparse", "adaptive", "reformer", "routing"):
+        # They have no projection of distances.
         inner += hidden // 2
+        keys = {"tie_word_embeddings": attention != "reformer"} | keys
+    if attention in ("reformer", "routing"):
+        # Half of the layers, or of the heads, have keys that are queries.
+        inner += hidden // 4
     if attention == "compressive":
         inner -= hidden // 2
         if keys.get("compression", "convolution") in ("convolution", "dilated"):
             inner -= hidden // 2 * keys.get("compression_rate", 4)
+    if "attn_layers" in keys:
+        keys["attn_layers"] = (keys["attn_layers"] * layers)[:layers]
     for name in ("windows", "dilations"):
         # Lists are for six layers; fewer take every so many.
         if name in keys:

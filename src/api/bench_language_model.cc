@@ -72,8 +72,7 @@ GenerateBenchResult bench_language_model(const GenerateBenchOptions& options,
     for (int run = 0; run < options.repeats; ++run) {
       Reader reader(model, dtype, threads);
       double seconds = 0;
-      // A Reformer sorts a text as a whole.
-      const std::int64_t piece = config.has_chunks() ? options.n : kPiece;
+      const std::int64_t piece = config.reads_whole() ? options.n : kPiece;
       for (std::int64_t begin = 0; begin < options.n; begin += piece) {
         const auto count = static_cast<std::size_t>(std::min(piece, options.n - begin));
         seconds += reader.read(std::span(ids).subspan(static_cast<std::size_t>(begin), count));

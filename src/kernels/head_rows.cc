@@ -121,6 +121,79 @@ void sum_taken_head_rows(const Tensor& chosen, std::span<const Index> rows, Inde
   }
 }
 
+namespace {
+
+/// 1 / the number of rows that belong to each of n rows; 0 for none.
+std::vector<float> shares_of(std::span<const Index> places, Index n) {
+  std::vector<float> shares(static_cast<std::size_t>(n), 0.0f);
+  for (const Index place : places) {
+    if (place >= 0) shares[static_cast<std::size_t>(place)] += 1;
+  }
+  for (float& share : shares) share = share > 0 ? 1 / share : 0.0f;
+  return shares;
+}
+
+std::span<const Index> places_of(const HeadMeans& means, Index m) {
+  return means.places.subspan(static_cast<std::size_t>(means.head * m),
+                              static_cast<std::size_t>(m));
+}
+
+template <typename T>
+void mean_rows(const HeadMeans& means, const Tensor& x, Tensor& result) {
+  const Index d = means.head_size, n = result.rows(), width = x.columns(), first = means.head * d;
+  const std::span<const Index> places = places_of(means, x.rows());
+  std::vector<float> sums(static_cast<std::size_t>(n * d), 0.0f);
+  const T* from = x.data<T>() + first;
+  for (const Index place : places) {
+    float* to = sums.data() + place * d;
+    for (Index c = 0; place >= 0 && c < d; ++c) to[c] += static_cast<float>(from[c]);
+    from += width;
+  }
+  const std::vector<float> shares = shares_of(places, n);
+  T* to = result.data<T>() + first;
+  for (Index row = 0; row < n; ++row, to += width) {
+    for (Index c = 0; c < d; ++c) {
+      to[c] =
+          T(shares[static_cast<std::size_t>(row)] * sums[static_cast<std::size_t>(row * d + c)]);
+    }
+  }
+}
+
+template <typename T>
+void spread_rows(const HeadMeans& means, const Tensor& gradient, Tensor& dx) {
+  const Index d = means.head_size, width = dx.columns(), first = means.head * d;
+  const std::span<const Index> places = places_of(means, dx.rows());
+  const std::vector<float> shares = shares_of(places, gradient.rows());
+  T* to = dx.data<T>() + first;
+  for (const Index place : places) {
+    const Index row = std::max<Index>(place, 0);
+    const T* from = gradient.data<T>() + row * width + first;
+    const float share = place < 0 ? 0.0f : shares[static_cast<std::size_t>(row)];
+    for (Index c = 0; c < d; ++c) {
+      to[c] = place < 0 ? T(0.0f) : T(share * static_cast<float>(from[c]));
+    }
+    to += width;
+  }
+}
+
+}  // namespace
+
+void mean_head_rows(const HeadMeans& means, const Tensor& x, Tensor& result) {
+  if (x.dtype() == DType::bf16) {
+    mean_rows<BFloat16>(means, x, result);
+  } else {
+    mean_rows<float>(means, x, result);
+  }
+}
+
+void mean_head_rows_backward(const HeadMeans& means, const Tensor& gradient, Tensor& dx) {
+  if (dx.dtype() == DType::bf16) {
+    spread_rows<BFloat16>(means, gradient, dx);
+  } else {
+    spread_rows<float>(means, gradient, dx);
+  }
+}
+
 void take_head(const Tensor& x, std::span<const Index> heads, Index i, Tensor& chosen) {
   const std::size_t bytes =
       static_cast<std::size_t>(x.dimension(1) * x.dimension(2)) * element_size(x.dtype());

@@ -50,6 +50,18 @@ void take_head_rows(const Tensor& x, std::span<const Index> rows, Index head, Te
 /// zeros where there is none.
 void sum_taken_head_rows(const Tensor& chosen, std::span<const Index> rows, Index head, Tensor& x);
 
+/// Rows of heads that stand for several of others: those of head h of the result [n, H·d] are means
+/// of rows of that head of x [m, H·d].
+struct HeadMeans {
+  /// [H, m]: the row of the result that each row of x belongs to, or −1 for none.
+  std::span<const Index> places;
+  Index head = 0, head_size = 0;
+};
+/// Writes one head of the result; zeros where no row belongs.
+void mean_head_rows(const HeadMeans& means, const Tensor& x, Tensor& result);
+/// Writes one head of the gradient of x.
+void mean_head_rows_backward(const HeadMeans& means, const Tensor& gradient, Tensor& dx);
+
 /// Copies head heads[i] of x [G, n, d] to head i of chosen [heads, n, d], which is one of those.
 void take_head(const Tensor& x, std::span<const Index> heads, Index i, Tensor& chosen);
 /// Sums the heads i of chosen with heads[i] = head to a head of x, in the order of i and in fp32;

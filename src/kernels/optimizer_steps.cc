@@ -319,6 +319,21 @@ void adagrad_step(Tensor& value, const Tensor& gradient, Tensor& sum, const Adag
   });
 }
 
+void average_directions(Tensor& value, const Tensor& sums, double decay) {
+  const Index d = value.shape().back();
+  float* to = value.data<float>();
+  const float* from = sums.data<float>();
+  for (Index first = 0; first < value.size(); first += d) {
+    double squares = 0;
+    for (Index c = first; c < first + d; ++c) squares += static_cast<double>(from[c]) * from[c];
+    if (squares == 0) continue;
+    const double factor = (1 - decay) / std::sqrt(squares);
+    for (Index c = first; c < first + d; ++c) {
+      to[c] = static_cast<float>(decay * to[c] + factor * from[c]);
+    }
+  }
+}
+
 void clamp(Tensor& value, float least, float most) {
   float* p = value.data<float>();
   for (Index i = 0; i < value.size(); ++i) p[i] = std::clamp(p[i], least, most);

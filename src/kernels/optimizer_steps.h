@@ -51,6 +51,10 @@ struct AdagradStep {
 /// g ← g + λp, s ← s + g², p ← p − lr·g/(√s + ε).
 void adagrad_step(Tensor& value, const Tensor& gradient, Tensor& sum, const AdagradStep& step);
 
+/// Rows of the value [rows, d] (its last dimension) are directions: v ← decay · v + (1 − decay) · s
+/// / |s|, with the row s of the sums; one whose sum is zero stays.
+void average_directions(Tensor& value, const Tensor& sums, double decay);
+
 /// Numbers below `least` become it, numbers above `most` that.
 void clamp(Tensor& value, float least, float most);
 

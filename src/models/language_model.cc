@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "models/attention/performer.h"
+#include "models/attention/routed.h"
 #include "models/attention/sparse.h"
 #include "ops/axial_positions.h"
 #include "ops/dropout.h"
@@ -167,6 +168,7 @@ std::shared_ptr<const Attention> LanguageModel::attention_of(Index layer,
     return std::make_shared<SparseAttention>(config_, layer,
                                              reading(config_, source, config_.hidden_size));
   }
+  if (config_.has_routes()) return std::make_shared<RoutedAttention>(config_, layer, source);
   if (config_.has_spans()) {
     const auto attention = std::make_shared<AdaptiveAttention>(config_, layer, source);
     // A recording has no numbers.
@@ -211,7 +213,7 @@ Tensor LanguageModel::sinusoids(const ops::Context& context, Index count, Index 
 
 Tensor LanguageModel::forward(const ops::Context& context, const Batch& batch,
                               const PassOptions& options) const {
-  if (reversible_) return forward_chunks(context, batch, options);
+  if (config_.reads_whole()) return forward_whole(context, batch, options);
   return config_.has_memory() ? forward_segments(context, batch, options)
                               : forward_piece(context, batch, options);
 }
@@ -310,8 +312,8 @@ Tensor LanguageModel::forward_piece(const ops::Context& context, const Batch& ba
 }
 
 /// A text is sorted as a whole; what comes behind it is read token by token.
-Tensor LanguageModel::forward_chunks(const ops::Context& context, const Batch& batch,
-                                     const PassOptions& options) const {
+Tensor LanguageModel::forward_whole(const ops::Context& context, const Batch& batch,
+                                    const PassOptions& options) const {
   const Index streams = batch.documents(), length = batch.starts[1];
   bool goes_on = false;
   for (Index i = 0; i < streams && options.state != nullptr; ++i) {
@@ -322,9 +324,15 @@ Tensor LanguageModel::forward_chunks(const ops::Context& context, const Batch& b
   }
   std::vector<Tensor> parts;
   for (Index begin = 0; goes_on && length > 1 && begin < length; ++begin) {
-    parts.push_back(forward_chunks(context, part_of(batch, begin, 1), options));
+    parts.push_back(forward_whole(context, part_of(batch, begin, 1), options));
   }
   if (!parts.empty()) return rows_of_streams(context, parts, streams, 0, length);
+  return reversible_ ? forward_reversible(context, batch, options)
+                     : forward_piece(context, batch, options);
+}
+
+Tensor LanguageModel::forward_reversible(const ops::Context& context, const Batch& batch,
+                                         const PassOptions& options) const {
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;
   const Tensor x =

@@ -3,8 +3,9 @@
 // Transformer with memories of what they have read (docs/spec/language-models.md#g), the Performer
 // with sums of features (docs/spec/low-rank-and-kernels.md#f), the Reformer with chunks of tokens
 // with one hash (docs/spec/other-attentions.md#h3), the Sparse Transformer with near and far keys
-// (docs/spec/other-attentions.md#h2), and spans that heads learn
-// (docs/spec/other-attentions.md#h4).
+// (docs/spec/other-attentions.md#h2), spans that heads learn
+// (docs/spec/other-attentions.md#h4), and the Routing Transformer with clusters of tokens
+// (docs/spec/other-attentions.md#routing).
 //
 // n characters of one or more documents behind each other, D hidden size, V characters. Last hidden
 // states of a Reformer have 2D numbers.
@@ -68,8 +69,10 @@ class LanguageModel final : public Network {
                        const PassOptions& options) const;
   Tensor forward_segments(const ops::Context& context, const Batch& batch,
                           const PassOptions& options) const;
-  Tensor forward_chunks(const ops::Context& context, const Batch& batch,
-                        const PassOptions& options) const;
+  Tensor forward_reversible(const ops::Context& context, const Batch& batch,
+                            const PassOptions& options) const;
+  Tensor forward_whole(const ops::Context& context, const Batch& batch,
+                       const PassOptions& options) const;
   std::shared_ptr<const Attention> attention_of(Index layer, const LayerSource& source);
   /// Farthest that a character of the next rows may see.
   Index most_distance(const State* state, Index next) const;

@@ -46,8 +46,9 @@ void read_sizes(const ConfigReader& config, LanguageModelConfig& model) {
       config.integer("intermediate_size", 4 * model.hidden_size, 1, kMaxIntermediate);
 }
 
-constexpr std::array<std::string_view, 8> kAttentions = {
-    "window", "dense", "recurrent", "compressive", "performer", "reformer", "sparse", "adaptive"};
+constexpr std::array<std::string_view, 9> kAttentions = {"window",      "dense",     "recurrent",
+                                                         "compressive", "performer", "reformer",
+                                                         "sparse",      "adaptive",  "routing"};
 constexpr std::array<std::string_view, 8> kPositions = {
     "relative", "sinusoidal", "learned", "infused", "none", "axial", "distance_keys", "grid"};
 constexpr std::array<std::string_view, 2> kInitializations = {"normal", "scaled"};
@@ -57,7 +58,7 @@ constexpr std::array<std::string_view, 4> kLosses = {"none", "attention", "autoe
 
 /// Keys that one kind of attention or positions reads and others do not: a configuration for
 /// several kinds may have them all.
-constexpr std::array<std::string_view, 47> kOfOneAttention = {"windows",
+constexpr std::array<std::string_view, 55> kOfOneAttention = {"windows",
                                                               "dilations",
                                                               "dilated_heads",
                                                               "segment_length",
@@ -90,6 +91,14 @@ constexpr std::array<std::string_view, 47> kOfOneAttention = {"windows",
                                                               "span_ramp",
                                                               "span_loss",
                                                               "initial_span",
+                                                              "clusters",
+                                                              "cluster_size",
+                                                              "local_heads",
+                                                              "local_window",
+                                                              "routing_norm",
+                                                              "routing_self",
+                                                              "centroid_decay",
+                                                              "commitment_loss",
                                                               "attn_layers",
                                                               "local_attn_chunk_length",
                                                               "local_num_chunks_before",
@@ -200,10 +209,10 @@ void read_distance_keys(const ConfigReader& config, LanguageModelConfig& model) 
 
 void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   if (model.has_spans()) return read_distance_keys(config, model);
-  const std::string_view usual = model.is_sparse()      ? "grid"
-                                 : model.has_chunks()   ? "axial"
-                                 : model.has_features() ? "sinusoidal"
-                                                        : "relative";
+  const std::string_view usual = model.is_sparse()                            ? "grid"
+                                 : model.has_chunks()                         ? "axial"
+                                 : model.has_features() || model.has_routes() ? "sinusoidal"
+                                                                              : "relative";
   model.positions = static_cast<Positions>(config.choice("positions", kPositions, usual));
   if (model.positions == Positions::grid) return read_grid(config, model);
   require(model.positions != Positions::distance_keys,
@@ -223,6 +232,11 @@ void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
           "{}: positions: expected grid, learned, sinusoidal, infused or none with the attention "
           "sparse, found relative",
           config.name());
+  require(!model.has_routes() ||
+              (model.positions != Positions::relative && model.positions != Positions::infused),
+          "{}: positions: expected sinusoidal, learned or none with the attention routing, whose "
+          "clusters have no distances, found {}",
+          config.name(), name_of(model.positions));
   require(!model.has_memory() || !is_learned,
           "{}: positions: expected relative, sinusoidal, infused or none with memories, as a text "
           "of any length is read, found learned",
@@ -392,6 +406,7 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   read_block(config, model);
   if (model.is_sparse()) model.sparse = read_sparse(config, model.heads);
   if (model.has_spans()) model.spans = read_spans(config);
+  if (model.has_routes()) model.routing = read_routing(config, model.heads);
   read_positions(config, model);
   if (model.has_features()) model.features = read_features(config, true);
   if (model.has_memory()) {
@@ -452,6 +467,7 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   if (config.has_features()) write_features(config.features, json);
   if (config.is_sparse()) write_sparse(config.sparse, json);
   if (config.has_spans()) write_spans(config.spans, json);
+  if (config.has_routes()) write_routing(config.routing, json);
   if (config.has_chunks()) {
     write_reformer(config.reformer, config.positions == Positions::axial, json);
   }

@@ -13,6 +13,7 @@
 #include "models/config.h"
 #include "models/feature_config.h"
 #include "models/reformer_config.h"
+#include "models/routing_config.h"
 #include "models/span_config.h"
 #include "models/sparse_config.h"
 #include "text/characters.h"
@@ -33,7 +34,8 @@ inline constexpr Index kMaxReach = Index{1} << 24;
 /// (Performer, docs/spec/low-rank-and-kernels.md#f), or chunks of neighbours and of tokens with one
 /// hash (Reformer, docs/spec/other-attentions.md#h3), or near tokens and some of the far ones
 /// (Sparse Transformer, docs/spec/other-attentions.md#h2), or as many tokens as each head has
-/// learned (Adaptive Attention Span, docs/spec/other-attentions.md#h4).
+/// learned (Adaptive Attention Span, docs/spec/other-attentions.md#h4), or those of its clusters
+/// (Routing Transformer, docs/spec/other-attentions.md#routing).
 enum class LmAttention {
   window,
   dense,
@@ -42,7 +44,8 @@ enum class LmAttention {
   performer,
   reformer,
   sparse,
-  adaptive
+  adaptive,
+  routing
 };
 std::string_view name_of(LmAttention attention);
 
@@ -131,6 +134,9 @@ struct LanguageModelConfig {
   /// Models whose heads learn their spans have these.
   SpanConfig spans = {};
 
+  /// Routing Transformers have these.
+  RoutingConfig routing = {};
+
   /// Sparse Transformers have these.
   SparseConfig sparse = {};
 
@@ -170,12 +176,15 @@ struct LanguageModelConfig {
   bool has_windows() const { return attention == LmAttention::window; }
   /// Everything that was read, at any distance, be it through other layers.
   bool sees_everything() const {
-    return attention == LmAttention::dense || has_features() || has_chunks() || is_sparse();
+    return attention == LmAttention::dense || has_features() || is_sparse() || reads_whole();
   }
+  /// A text is sorted as a whole; tokens that come behind it are read one by one.
+  bool reads_whole() const { return has_chunks() || has_routes(); }
+  bool has_routes() const { return attention == LmAttention::routing; }
   bool is_sparse() const { return attention == LmAttention::sparse; }
   bool has_spans() const { return attention == LmAttention::adaptive; }
   /// The defaults are those of a paper of its own, not those of Transformer-XL.
-  bool has_own_layers() const { return has_chunks() || is_sparse() || has_spans(); }
+  bool has_own_layers() const { return reads_whole() || is_sparse() || has_spans(); }
   bool has_memory() const { return attention == LmAttention::recurrent || is_compressive(); }
   bool has_features() const { return attention == LmAttention::performer; }
   bool has_chunks() const { return attention == LmAttention::reformer; }

@@ -57,6 +57,25 @@ Tensor take_head_rows(const Context& context, const Tensor& x,
   return chosen;
 }
 
+Tensor mean_head_rows(const Context& context, const Tensor& x,
+                      std::shared_ptr<const std::vector<Index>> places, Index heads, Index n) {
+  const Index size = x.columns() / heads;
+  Tensor mean = context.memory.tensor({n, x.columns()}, x.dtype());
+  parallel_for(context.threads, heads, [&](Index head) {
+    kernels::mean_head_rows({*places, head, size}, x, mean);
+  });
+  if (!wants_backward(context, x)) return mean;
+  record(context, "mean_head_rows", mean,
+         [context, x, places = std::move(places), heads, size](const Tensor& gradient) {
+           Tensor dx = context.memory.tensor(x.shape(), x.dtype());
+           parallel_for(context.threads, heads, [&](Index head) {
+             kernels::mean_head_rows_backward({*places, head, size}, gradient, dx);
+           });
+           send_gradient(context, x, std::move(dx));
+         });
+  return mean;
+}
+
 Tensor join_heads(const Context& context, std::span<const Tensor> parts,
                   std::span<const std::vector<Index>> heads, Index head_size) {
   struct Place {

@@ -19,6 +19,11 @@ Tensor take_heads(const Context& context, const Tensor& x, std::span<const Index
 Tensor take_head_rows(const Context& context, const Tensor& x,
                       std::shared_ptr<const std::vector<Index>> rows);
 
+/// Every head of row i of the result [n, H·d] is the mean of those rows r of x [m, H·d] whose
+/// places[h·m + r] is i, and zero without any; −1 is the place of rows that count nowhere.
+Tensor mean_head_rows(const Context& context, const Tensor& x,
+                      std::shared_ptr<const std::vector<Index>> places, Index heads, Index n);
+
 /// Head heads[p][i] of the result [n, H·d] is head i of parts[p] [n, G·d]: results of heads that
 /// attended apart. Every head of the result is in one part.
 Tensor join_heads(const Context& context, std::span<const Tensor> parts,

@@ -156,12 +156,20 @@ class Adagrad : public Optimizer {
   std::vector<Tensor> sums_;
 };
 
+/// The first steps weigh alike, so that nothing is left of how a training began.
+void move_average(const Parameter& parameter, std::int64_t step) {
+  const double most = static_cast<double>(step - 1) / static_cast<double>(step);
+  Tensor value = parameter.trained_value();
+  kernels::average_directions(value, parameter.trained_gradient(),
+                              std::min(*parameter.averages, most));
+}
+
 }  // namespace
 
 double gradient_norm(const ParameterSet& parameters, int threads) {
   double sum = 0;
   for (const Parameter& parameter : parameters.items()) {
-    if (parameter.has_gradient())
+    if (parameter.has_gradient() && !parameter.averages)
       sum += kernels::sum_of_squares(parameter.trained_gradient(), threads);
   }
   return std::sqrt(sum);
@@ -196,11 +204,16 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
   for (std::size_t i = 0; i < step_counts_.size(); ++i) {
     Parameter& parameter = parameters_.items()[i];
     if (!parameter.has_gradient()) continue;
-    if (step_counts_[i] == 0) start(i);
-    step_one(parameter, {.place = i,
-                         .count = ++step_counts_[i],
-                         .learning_rate = learning_rate,
-                         .gradient_scale = gradient_scale});
+    if (step_counts_[i] == 0 && !parameter.averages) start(i);
+    const Step step = {.place = i,
+                       .count = ++step_counts_[i],
+                       .learning_rate = learning_rate,
+                       .gradient_scale = gradient_scale};
+    if (parameter.averages) {
+      move_average(parameter, step.count);
+    } else {
+      step_one(parameter, step);
+    }
     if (parameter.limits) {
       Tensor value = parameter.trained_value();
       kernels::clamp(value, parameter.limits->least, parameter.limits->most);
@@ -224,7 +237,7 @@ void Optimizer::restore(const std::map<std::string, Tensor>& stored,
   for (std::size_t i = 0; i < step_counts_.size(); ++i) {
     const auto count = step_counts.find(parameters_.items()[i].name);
     step_counts_[i] = count == step_counts.end() ? 0 : count->second;
-    if (step_counts_[i] > 0) start(i);
+    if (step_counts_[i] > 0 && !parameters_.items()[i].averages) start(i);
   }
   const NamedTensors targets = moments();
   for (const auto& [name, target] : targets) {

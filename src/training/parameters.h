@@ -22,6 +22,10 @@ struct Parameter {
     float least = 0, most = 0;
   };
   std::optional<Limits> limits = std::nullopt;
+  /// A moving average of directions: its gradient holds the sums that its rows move towards, and no
+  /// learning rate counts. This part of each stays in a step, or of the first ones, by their number
+  /// t, (t − 1)/t where that is less.
+  std::optional<double> averages = std::nullopt;
   /// Rows before it are frozen; for tables of which only an extension is trained.
   Index first_trained_row = 0;
 

@@ -1,5 +1,6 @@
 // Rows of the table of gradients (gradient_test.cc): chunks of sorted tokens, layers that are
-// undone on the way back, and tables of positions, as in Reformer.
+// undone on the way back, and tables of positions, as in Reformer; means of rows and distances from
+// centroids, as in the Routing Transformer.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 
 #include "gradient_testing.h"
 #include "ops/axial_positions.h"
+#include "ops/centroids.h"
+#include "ops/heads.h"
 #include "ops/linear.h"
 #include "ops/reversible.h"
 #include "ops/sorted_chunks.h"
@@ -190,6 +193,87 @@ inline Row axial_positions_row() {
           .activations = 0};
 }
 
+/// Rows that belong to few others, to one, or to none.
+inline Row mean_head_rows_row() {
+  static constexpr Index kHeads = 2, kFrom = 5, kTo = 4, kSize = 3;
+  static const std::vector<Index> places = {2, 0, 2, -1, 2, 3, -1, -1, 0, 1};
+  return {
+      .name = "mean_head_rows",
+      .shapes = {{kFrom, kHeads * kSize}},
+      .run =
+          [](const Context& context, const std::vector<Tensor>& in) {
+            return mean_head_rows(context, in[0],
+                                  std::make_shared<const std::vector<Index>>(places), kHeads, kTo);
+          },
+      .truth =
+          [](const Inputs& in) {
+            Doubles y(at(kTo * kHeads * kSize));
+            for (Index head = 0; head < kHeads; ++head) {
+              const auto begin = places.begin() + head * kFrom;
+              for (Index i = 0; i < kFrom; ++i) {
+                const Index place = begin[i];
+                if (place < 0) continue;
+                const auto count = static_cast<double>(std::count(begin, begin + kFrom, place));
+                for (Index c = head * kSize; c < (head + 1) * kSize; ++c) {
+                  y[at(place * kHeads * kSize + c)] += in[0][at(i * kHeads * kSize + c)] / count;
+                }
+              }
+            }
+            return y;
+          }};
+}
+
+/// The rows pass; the sums are those of pattern_lm_test.
+inline Row gather_to_centroids_row() {
+  return {.name = "gather_to_centroids",
+          .shapes = {{2, 3, 2}},
+          .run =
+              [](const Context& context, const std::vector<Tensor>& in) {
+                Tensor centroids = Tensor::zeros({2, 3, 2}, DType::f32);
+                centroids.set_gradient(std::make_shared<Gradient>());
+                const std::vector<RoutedText> texts = {{0, {2, 0, 1, 1, 0, 2}}};
+                return gather_to_centroids(context, in[0], centroids,
+                                           std::make_shared<const std::vector<RoutedText>>(texts));
+              },
+          .truth = [](const Inputs& in) { return in[0]; }};
+}
+
+/// Two texts, and a row between them that belongs to none.
+inline Row centroid_loss_row() {
+  static constexpr Index kHeads = 2, kTokens = 6, kClusters = 3, kSize = 2;
+  static const std::vector<RoutedText> texts = {{0, {2, 0, 1, 1, 0, 2}}, {4, {1, 1, 0, 2}}};
+  static const std::vector<float> centroids = {0.3f,  -0.2f, 0.5f, 0.1f,  -0.4f, 0.7f,
+                                               -0.1f, 0.2f,  0.6f, -0.3f, 0.0f,  0.4f};
+  return {.name = "centroid_loss",
+          .shapes = {{kHeads, kTokens, kSize}},
+          .run =
+              [](const Context& context, const std::vector<Tensor>& in) {
+                return centroid_loss(context, in[0],
+                                     Tensor::from(centroids, {kHeads, kClusters, kSize}),
+                                     std::make_shared<const std::vector<RoutedText>>(texts),
+                                     {.factor = 0.5f, .weight = 3});
+              },
+          .truth =
+              [](const Inputs& in) {
+                double sum = 0, count = 0;
+                for (const RoutedText& text : texts) {
+                  const Index rows = std::ssize(text.nearest) / kHeads;
+                  for (Index i = 0; i < kHeads * rows; ++i) {
+                    const Index head = i / rows;
+                    const Index row = (head * kTokens + text.begin + i % rows) * kSize;
+                    const Index centroid = (head * kClusters + text.nearest[at(i)]) * kSize;
+                    for (Index c = 0; c < kSize; ++c) {
+                      const double apart = 0.5 * in[0][at(row + c)] -
+                                           static_cast<double>(centroids[at(centroid + c)]);
+                      sum += apart * apart;
+                      ++count;
+                    }
+                  }
+                }
+                return Doubles{3 * sum / count};
+              }};
+}
+
 inline std::vector<Row> reformer_rows() {
   const Dropout dropout = {.rate = 0.3f, .seed = 9};
   return {chunk_attention_row("", true, true),
@@ -198,7 +282,10 @@ inline std::vector<Row> reformer_rows() {
           chunk_attention_row("_with_dropout", false, true, dropout),
           reversible_row(false),
           reversible_row(true),
-          axial_positions_row()};
+          axial_positions_row(),
+          mean_head_rows_row(),
+          gather_to_centroids_row(),
+          centroid_loss_row()};
 }
 
 }  // namespace longformer::ops

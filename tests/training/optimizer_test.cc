@@ -145,6 +145,36 @@ TEST(OptimizerSteps, NumbersStayWithinTheirLimits) {
   EXPECT_EQ(limited.value.to_floats(), (std::vector<float>{0.5f, 0, 1}));
 }
 
+TEST(OptimizerSteps, AveragesMoveTowardsDirections) {
+  const std::vector<float> begin = {1, 0, 0, 1, 3, 4}, sums = {0, 2, 0, 0, -3, 4};
+  for (const char* name : {"adamw", "adafactor", "adagrad"}) {
+    ParameterSet parameters;
+    Parameter& centroids = parameters.add("centroids", Tensor::from(begin, {1, 3, 2}));
+    centroids.averages = 0.75;
+    TrainingOptions options;
+    options.optim = name;
+    const auto step = [&](Optimizer& optimizer) {
+      centroids.value.gradient()->sum = Tensor::from(sums, {1, 3, 2});
+      EXPECT_EQ(gradient_norm(parameters, 1), 0);
+      optimizer.step(1e-3, 1);
+      return centroids.value.to_floats();
+    };
+    const auto optimizer = Optimizer::make(options, parameters, 1);
+    // Nothing of the beginning is left, but where nothing came.
+    const std::vector<float> first = {0, 1, 0, 1, -0.6f, 0.8f};
+    EXPECT_EQ(step(*optimizer), first);
+    EXPECT_EQ(step(*optimizer), first);
+    EXPECT_TRUE(optimizer->moments().empty());
+    EXPECT_EQ(optimizer->step_counts().at("centroids"), 2);
+    // A training that goes on knows how many steps there were: a quarter of the way, not all of it.
+    const auto resumed = Optimizer::make(options, parameters, 1);
+    resumed->restore({}, {{"centroids", 99}}, "checkpoint");
+    Tensor value = centroids.value;
+    value.data<float>()[0] = 1;
+    EXPECT_EQ(step(*resumed)[0], 0.75f);
+  }
+}
+
 TEST(OptimizerSteps, ScaledGradientsAndThreadCounts) {
   const Tensor gradient = random_normal_tensor({517, 301}, 1, 3);
   Tensor small = random_normal_tensor({517, 301}, 1, 3);

@@ -10,6 +10,7 @@
 #include "models/attention/bigbird.h"
 #include "models/attention/blockwise.h"
 #include "models/attention/global_local.h"
+#include "models/attention/routed.h"
 #include "models/attention/sparse.h"
 #include "models/funnel.h"
 #include "models/registry.h"
@@ -309,6 +310,14 @@ double reformer_layer_flops(const models::LanguageModelConfig& config, Index lay
          (inner * (columns + 2 * seen) + 2 * width * static_cast<double>(config.intermediate_size));
 }
 
+/// Scores of centroids and those of pairs, without the projections of keys that are queries.
+double routing_flops(const models::LanguageModelConfig& config, Index n) {
+  const auto size = static_cast<double>(config.head_size);
+  const auto routed = static_cast<double>(n * (config.heads - config.routing.local_heads)) * size;
+  return 2 * routed * static_cast<double>(config.routing.clusters - config.hidden_size) +
+         4 * size * models::routed_pairs(config, n);
+}
+
 }  // namespace
 
 double language_model_flops(const models::LanguageModelConfig& config, std::int64_t n) {
@@ -332,6 +341,10 @@ double language_model_flops(const models::LanguageModelConfig& config, std::int6
     if (config.has_features()) {
       flops += kernels::feature_attention_flops(
           {config.features.map(config.head_size), config.heads, true, rows});
+      continue;
+    }
+    if (config.has_routes()) {
+      flops += routing_flops(config, n);
       continue;
     }
     if (config.is_sparse()) {

@@ -96,6 +96,9 @@ LanguageModelInfo LanguageModel::info() const {
   if (config.sees_everything()) info.receptive_field = 0;
   if (config.has_features()) info.features = models::description_of(config.features);
   if (config.is_sparse()) info.pattern = models::description_of(config.sparse);
+  if (config.has_routes()) {
+    info.pattern = models::description_of(config.routing, config.heads);
+  }
   if (config.has_spans()) {
     info.max_span = config.spans.ramp.longest;
     info.span_ramp = config.spans.ramp.ramp;

@@ -12,6 +12,7 @@
 #include "engine/training/training_run.h"
 #include "formats/safetensors.h"
 #include "longformer/language_model.h"
+#include "models/attention/routed.h"
 #include "models/convert/files.h"
 #include "models/language_model.h"
 #include "models/trained_folder.h"
@@ -143,10 +144,13 @@ class LanguageModelObjective final : public training::Objective {
 
  private:
   void add_parameter(const std::string& name, const Tensor& value) {
-    const bool is_span = models::holds_spans(name);
+    const bool is_span = models::holds_spans(name), follows = models::holds_centroids(name);
     training::Parameter parameter = {
-        .name = name, .value = value, .decays = !is_span && training::decays_by_name(name)};
+        .name = name,
+        .value = value,
+        .decays = !is_span && !follows && training::decays_by_name(name)};
     if (is_span) parameter.limits = {.least = 0, .most = 1};
+    if (follows) parameter.averages = config_.routing.decay;
     parameters_.add(std::move(parameter));
   }
   void set_phases();

@@ -15,11 +15,81 @@ namespace {
 
 /// Characters of a piece in a streaming pass.
 constexpr Index kPiece = 2048;
+/// Windows that are read beside each other, character by character.
+constexpr Index kStreams = 16;
 
 void add(const ops::LossSum& part, ops::LossSum& total) {
   total.sum += part.sum;
   total.weight += part.weight;
 }
+
+/// Characters first … end − 1 are read; the next of each from begin on is scored.
+struct Window {
+  Index first = 0, begin = 0, end = 0;
+
+  bool is_like(const Window& other) const {
+    return begin - first == other.begin - other.first && end - begin == other.end - other.begin;
+  }
+};
+
+std::vector<Window> windows_of(Index count, const LanguageModelEvaluation& options) {
+  std::vector<Window> windows;
+  for (Index begin = 0; begin < count; begin += options.step) {
+    const Index end = std::min(begin + options.step, count);
+    windows.push_back({std::max<Index>(0, end - options.window), begin, end});
+  }
+  return windows;
+}
+
+/// Windows that are alike are streams of one state.
+class StreamedWindows {
+ public:
+  StreamedWindows(const models::LanguageModel& model, const ops::Context& context,
+                  const ScoredText& scored)
+      : model_(model), context_(context), scored_(scored) {}
+
+  /// The part before a window's scored one is read as a whole, that one character by character.
+  void score(std::span<const Window> windows, bool keeps_losses, TextScore& total) const {
+    const auto count = std::ssize(windows);
+    models::State past = model_.start(context_.dtype, count);
+    const Window& like = windows[0];
+    const Index before = like.begin - like.first, length = like.end - like.begin;
+    if (before > 0) {
+      std::vector<std::int32_t> ids;
+      for (const Window& window : windows) {
+        const auto own = ids_of(window.first, before);
+        ids.insert(ids.end(), own.begin(), own.end());
+      }
+      model_.forward(context_, models::segments_of(ids, before), {.state = &past});
+    }
+    const std::size_t begin = total.losses.size();
+    if (keeps_losses) total.losses.resize(begin + at(count * length));
+    std::vector<std::int32_t> ids(at(count)), labels(at(count));
+    std::vector<float> each(keeps_losses ? at(count) : 0);
+    for (Index place = 0; place < length; ++place) {
+      for (Index i = 0; i < count; ++i) {
+        const auto pair = ids_of(windows[at(i)].begin + place, 2);
+        ids[at(i)] = pair[0];
+        labels[at(i)] = pair[1];
+      }
+      add(model_.loss(context_, models::segments_of(ids, 1), labels, {.each = each},
+                      {.state = &past}),
+          total.loss);
+      for (std::size_t i = 0; i < each.size(); ++i) {
+        total.losses[begin + i * at(length) + at(place)] = each[i];
+      }
+    }
+  }
+
+ private:
+  std::vector<std::int32_t> ids_of(Index first, Index count) const {
+    return scored_.text.ids(scored_.range.begin + first, count);
+  }
+
+  const models::LanguageModel& model_;
+  const ops::Context& context_;
+  const ScoredText& scored_;
+};
 
 }  // namespace
 
@@ -35,12 +105,21 @@ TextScore score_windows(const models::LanguageModel& model, const ops::Context& 
                         const ScoreCallback& callback) {
   require(options.step >= 1 && options.step <= options.window, OptionName("step_characters"),
           "expected a step from 1 to the window of {}, found {}", options.window, options.step);
-  const Index count = scored.count();
+  const std::vector<Window> windows = windows_of(scored.count(), options);
   TextScore total;
+  if (model.config().has_routes()) {
+    const StreamedWindows streamed(model, context, scored);
+    for (std::size_t i = 0; i < windows.size();) {
+      std::size_t end = i + 1;
+      while (end < windows.size() && end < i + kStreams && windows[end].is_like(windows[i])) ++end;
+      streamed.score(std::span(windows).subspan(i, end - i), options.losses, total);
+      i = end;
+      if (callback) callback(windows[i - 1].end);
+    }
+    return total;
+  }
   std::vector<float> each;
-  for (Index begin = 0; begin < count; begin += options.step) {
-    const Index end = std::min(begin + options.step, count);
-    const Index first = std::max<Index>(0, end - options.window);
+  for (const auto& [first, begin, end] : windows) {
     const auto ids = scored.text.ids(scored.range.begin + first, end - first + 1);
     std::vector<std::int32_t> labels(ids.begin() + 1, ids.end());
     std::fill_n(labels.begin(), begin - first, ops::kIgnored);
@@ -66,8 +145,10 @@ TextScore score_streaming(const models::LanguageModel& model, const ops::Context
   if (details.attention_shares) {
     total.shares.resize(static_cast<std::size_t>(model.config().layers));
   }
-  for (Index begin = 0; begin < count; begin += kPiece) {
-    const Index characters = std::min(kPiece, count - begin);
+  for (Index begin = 0, characters = 0; begin < count; begin += characters) {
+    // A piece that begins a text would be routed as a whole.
+    const bool is_alone = begin == 0 && model.config().has_routes();
+    characters = std::min(is_alone ? 1 : kPiece, count - begin);
     const auto ids = scored.text.ids(scored.range.begin + begin, characters + 1);
     const std::span<const std::int32_t> all(ids);
     const auto n = static_cast<std::size_t>(characters);

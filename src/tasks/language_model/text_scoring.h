@@ -39,7 +39,9 @@ struct TextScore {
 };
 
 /// For every `step` characters one window that ends with them: they see window − step characters
-/// or more, where there are so many. Throws Error unless 1 ≤ step ≤ window.
+/// or more, where there are so many. Models that route a text as a whole read what is scored
+/// character by character, as the others would tell of what comes. Throws Error unless 1 ≤ step ≤
+/// window.
 TextScore score_windows(const models::LanguageModel& model, const ops::Context& context,
                         const ScoredText& scored, const LanguageModelEvaluation& options,
                         const ScoreCallback& callback);

@@ -208,7 +208,7 @@ class TestUse:
 
     def test_examples_are_models(self):
         examples = ROOT / "examples" / "language-models"
-        for file in (*examples.glob("*-*ive.json"), examples / "tiny-sparse.json", examples / "tiny-reformer.json"):
+        for file in (*examples.glob("*-*ive.json"), examples / "tiny-sparse.json", examples / "tiny-routing.json", examples / "tiny-reformer.json"):
             assert "tokens/s" in run("bench", "train", "--config", file, "-n", 512, "-r", 1).works().out
         file = examples / "small-compressive.json"
         run("bench", "train", "--config", file, "-n", 100, "-r", 1).fails(1, "-n", "512")

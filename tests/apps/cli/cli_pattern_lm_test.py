@@ -1,5 +1,5 @@
-"""pretrain-lm, evaluate, generate and info on language models with other patterns of attention: Sparse Transformers, and
-heads that learn their spans."""
+"""pretrain-lm, evaluate, generate and info on language models with other patterns of attention: Sparse Transformers,
+heads that learn their spans, and clusters of tokens."""
 
 import json
 import math
@@ -16,6 +16,7 @@ KINDS = {
     "strided": SPARSE | {"pattern": "strided", "integration": "heads"},
     "fixed": SPARSE | {"pattern": "fixed", "summary": 2},
     "adaptive": {"attention": "adaptive", "max_span": 24, "span_ramp": 8, "span_loss": 1e-3},
+    "routing": {"attention": "routing", "clusters": 3, "local_window": 8, "commitment_loss": 1e-2},
 }
 #: The optimizer of the paper of adaptive spans.
 ADAGRAD = ["--optim", "adagrad", "--adagrad-clip", 0.03, "--max-grad-norm", 0, "--weight-decay", 0]
@@ -109,13 +110,13 @@ class TestTraining:
 
 
 class TestUse:
-    @pytest.mark.parametrize("name", ["strided_merged", "fixed_merged", "adaptive"])
+    @pytest.mark.parametrize("name", ["strided_merged", "fixed_merged", "adaptive", "routing"])
     def test_windows_and_streaming_score_alike(self, name, text):
         """A text that fits has the same losses; longer ones are read in windows, as learned positions end."""
         windows = score(FIXTURE / name, text, "--characters", 59, "--window-characters", 60, "--step-characters", 60)
         assert math.isclose(windows["metrics"]["loss"],
                             score(FIXTURE / name, text, "--characters", 59, "--streaming")["metrics"]["loss"], rel_tol=1e-5)  # fmt: skip
-        if name != "adaptive":
+        if "merged" in name:
             run("evaluate", FIXTURE / name, text, "--streaming").fails(1, "60", "grid positions")
         score(FIXTURE / name, text, "--characters", 200)
 
@@ -126,6 +127,24 @@ class TestUse:
         weights = tensors(FIXTURE / "fixed_merged" / "model.safetensors")
         assert info["parameters"] == sum(tensor.size for tensor in weights.values())
         assert "strided: the last 5 tokens" in run("info", FIXTURE / "strided_heads").works().out
+
+    def test_info_shows_clusters(self):
+        info = run("info", FIXTURE / "routing", "--json").works().json[0]
+        assert info["attention"] == "routing" and info["receptive_field"] == 0
+        assert info["pattern"] == "5 clusters of 1/5 of the text in 2 heads, the last 6 tokens in 1"
+        weights = tensors(FIXTURE / "routing" / "model.safetensors")
+        assert info["parameters"] == sum(tensor.size for tensor in weights.values())
+
+    def test_scores_of_clusters_do_not_tell_of_what_comes(self, tmp_path):
+        """Text behind another changes no loss of it."""
+        found = []
+        for name, more in (("short", ""), ("long", "quite another end of the text")):
+            file = written(tmp_path / f"{name}.txt", TEXT[:49] + more)
+            losses = tmp_path / f"{name}.jsonl"
+            score(FIXTURE / "routing", file, "--part", "all", "--window-characters", 24, "--step-characters", 12, "--losses", losses)
+            found.append([json.loads(line)["loss"] for line in losses.read_text().splitlines()])
+        assert len(found[0]) == 48 and len(found[1]) > 70
+        assert found[0] == pytest.approx(found[1][:48], abs=1e-5)
 
     def test_info_shows_spans(self):
         info = run("info", FIXTURE / "adaptive", "--json").works().json[0]

@@ -1,0 +1,167 @@
+#include "kernels/attention/centroids.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/threads.h"
+#include "kernels/gemm.h"
+
+namespace longformer::kernels {
+namespace {
+
+constexpr Index kRowsTogether = 256;
+
+std::vector<float> floats_of(const Tensor& x, Index first, Index count) {
+  const Index d = x.dimension(2);
+  std::vector<float> rows(at(count * d));
+  if (x.dtype() == DType::f32) {
+    std::copy_n(x.data<float>() + first * d, count * d, rows.begin());
+  } else {
+    const BFloat16* from = x.data<BFloat16>() + first * d;
+    for (Index i = 0; i < count * d; ++i) rows[at(i)] = static_cast<float>(from[i]);
+  }
+  return rows;
+}
+
+/// Calls body(head, row within the text, numbers, centroid) for every row of a head.
+template <typename Body>
+void for_routed(const RoutedRows& rows, Index head, const Body& body) {
+  const Index count = rows.count(), d = rows.x.dimension(2);
+  const std::vector<float> numbers =
+      floats_of(rows.x, head * rows.x.dimension(1) + rows.begin, count);
+  for (Index i = 0; i < count; ++i) {
+    body(i, std::span(numbers).subspan(at(i * d), at(d)),
+         static_cast<Index>(rows.nearest[at(head * count + i)]));
+  }
+}
+
+}  // namespace
+
+void centroid_scores(const Tensor& x, Index begin, const Tensor& centroids, Tensor& scores,
+                     int threads) {
+  const Index heads = x.dimension(0), d = x.dimension(2), clusters = centroids.dimension(1),
+              count = scores.dimension(2);
+  const Index blocks = (count + kRowsTogether - 1) / kRowsTogether;
+  parallel_for(threads, heads * blocks, [&](Index i) {
+    const Index head = i / blocks, first = i % blocks * kRowsTogether;
+    const Index rows = std::min(kRowsTogether, count - first);
+    const std::vector<float> block = floats_of(x, head * x.dimension(1) + begin + first, rows);
+    gemm({.m = clusters, .n = rows, .k = d, .transpose_b = true, .ldc = count, .beta = 0},
+         centroids.data<float>() + head * clusters * d, block.data(),
+         scores.data<float>() + head * clusters * count + first);
+  });
+}
+
+namespace {
+
+void choose_largest(std::span<const float> list, std::span<std::int32_t> chosen) {
+  using Scored = std::pair<float, std::int32_t>;
+  std::vector<Scored> all(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    all[i] = {std::isnan(list[i]) ? -std::numeric_limits<float>::infinity() : list[i],
+              static_cast<std::int32_t>(i)};
+  }
+  const auto goes_first = [](const Scored& a, const Scored& b) {
+    return a.first > b.first || (a.first == b.first && a.second < b.second);
+  };
+  const auto size = static_cast<std::ptrdiff_t>(chosen.size());
+  if (chosen.size() < all.size()) {
+    std::nth_element(all.begin(), all.begin() + size, all.end(), goes_first);
+  }
+  std::transform(all.begin(), all.begin() + size, chosen.begin(),
+                 [](const Scored& scored) { return scored.second; });
+  std::sort(chosen.begin(), chosen.end());
+}
+
+}  // namespace
+
+std::vector<std::int32_t> largest_scores(const Tensor& scores, Index size, int threads) {
+  const Index lists = scores.dimension(0) * scores.dimension(1), count = scores.dimension(2);
+  std::vector<std::int32_t> chosen(at(lists * size));
+  parallel_for(threads, lists, [&](Index list) {
+    choose_largest({scores.data<float>() + list * count, at(count)},
+                   std::span(chosen).subspan(at(list * size), at(size)));
+  });
+  return chosen;
+}
+
+std::vector<std::int32_t> largest_scores(std::span<const float> list, Index size) {
+  std::vector<std::int32_t> chosen(at(size));
+  choose_largest(list, chosen);
+  return chosen;
+}
+
+std::vector<std::int32_t> nearest_centroids(const Tensor& scores, int threads) {
+  const Index heads = scores.dimension(0), clusters = scores.dimension(1),
+              count = scores.dimension(2);
+  std::vector<std::int32_t> nearest(at(heads * count), 0);
+  parallel_for(threads, heads, [&](Index head) {
+    const float* all = scores.data<float>() + head * clusters * count;
+    std::vector<float> best(all, all + count);
+    for (Index cluster = 1; cluster < clusters; ++cluster) {
+      for (Index i = 0; i < count; ++i) {
+        const float score = all[cluster * count + i];
+        if (!(score > best[at(i)])) continue;
+        best[at(i)] = score;
+        nearest[at(head * count + i)] = static_cast<std::int32_t>(cluster);
+      }
+    }
+  });
+  return nearest;
+}
+
+void add_to_centroids(const RoutedRows& rows, Tensor& sums, int threads) {
+  const Index clusters = sums.dimension(1), d = sums.dimension(2);
+  parallel_for(threads, sums.dimension(0), [&](Index head) {
+    for_routed(rows, head, [&](Index /*row*/, std::span<const float> x, Index centroid) {
+      double squares = 0;
+      for (const float number : x) squares += static_cast<double>(number) * number;
+      const auto factor = static_cast<float>(1 / std::max(std::sqrt(squares), 1e-12));
+      float* to = sums.data<float>() + (head * clusters + centroid) * d;
+      for (Index c = 0; c < d; ++c) to[c] += factor * x[at(c)];
+    });
+  });
+}
+
+double centroid_distance(const RoutedRows& rows, const Tensor& centroids, float factor) {
+  const Index heads = centroids.dimension(0), clusters = centroids.dimension(1),
+              d = centroids.dimension(2);
+  double sum = 0;
+  for (Index head = 0; head < heads; ++head) {
+    for_routed(rows, head, [&](Index /*row*/, std::span<const float> x, Index centroid) {
+      const float* to = centroids.data<float>() + (head * clusters + centroid) * d;
+      for (Index c = 0; c < d; ++c) {
+        const double apart = static_cast<double>(factor * x[at(c)]) - to[c];
+        sum += apart * apart;
+      }
+    });
+  }
+  return sum / static_cast<double>(std::max<Index>(1, heads * rows.count() * d));
+}
+
+void centroid_distance_backward(const RoutedRows& rows, const Tensor& centroids, float factor,
+                                float slope, Tensor& dx, int threads) {
+  const Index heads = centroids.dimension(0), clusters = centroids.dimension(1),
+              d = centroids.dimension(2), n = rows.x.dimension(1);
+  const float each =
+      2 * factor * slope / static_cast<float>(std::max<Index>(1, heads * rows.count() * d));
+  parallel_for(threads, heads, [&](Index head) {
+    for_routed(rows, head, [&](Index row, std::span<const float> x, Index centroid) {
+      const float* from = centroids.data<float>() + (head * clusters + centroid) * d;
+      const Index first = (head * n + rows.begin + row) * d;
+      for (Index c = 0; c < d; ++c) {
+        const float step = each * (factor * x[at(c)] - from[c]);
+        if (dx.dtype() == DType::f32) {
+          dx.data<float>()[first + c] += step;
+        } else {
+          BFloat16& to = dx.data<BFloat16>()[first + c];
+          to = BFloat16(static_cast<float>(to) + step);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace longformer::kernels
