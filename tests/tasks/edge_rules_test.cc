@@ -209,12 +209,12 @@ class EdgesOfRows : public testing::TestWithParam<std::string> {
 
 /// Rows count from their own first token, and texts are what their tokens say.
 TEST_P(EdgesOfRows, StayInTheirRows) {
-  ReadingOptions options = {.max_tokens = 64, .edges = {"names", "titles"}};
+  ReadingOptions options = {.max_tokens = 200, .edges = {"names", "titles"}};
   const MultiHopReading whole = MultiHopReader(tokenizer_, options).read(question_);
   ASSERT_EQ(whole.reading.rows.size(), 1u);
   const auto tokens_of = [&](const TokenRow& row, const std::string& text) {
-    const auto ids =
-        encode_plain(tokenizer_, tokenizer_.kind() == "byte-level BPE" ? " " + text : text).ids;
+    // In this small vocabulary a blank is a token of its own, which belongs to no name.
+    const auto ids = encode_plain(tokenizer_, text).ids;
     std::set<std::int32_t> places;
     for (auto at = row.ids.begin(); at != row.ids.end();) {
       at = std::search(at, row.ids.end(), ids.begin(), ids.end());

@@ -143,6 +143,7 @@ ConvertedWeights reattended_weights(const EncoderConfig& config, const Weights& 
   bool has_head = false;
   for (const std::string& name : source.names()) {
     if (source.is_buffer(name) || !local_projection(name).empty()) continue;
+    if (name.ends_with(kEdgeTable)) continue;
     has_head = has_head || is_of_head(name);
     Tensor tensor = source.stored(name, source.shape(name));
     if (name == kPositionEmbeddings) {
