@@ -93,6 +93,15 @@ std::vector<std::int32_t> largest_scores(std::span<const float> list, Index size
   return chosen;
 }
 
+void append_scores(const Tensor& scores, std::vector<std::vector<float>>& lists) {
+  lists.resize(at(scores.dimension(0) * scores.dimension(1)));
+  const float* from = scores.data<float>();
+  for (auto& list : lists) {
+    list.insert(list.end(), from, from + scores.dimension(2));
+    from += scores.dimension(2);
+  }
+}
+
 std::vector<std::int32_t> nearest_centroids(const Tensor& scores, int threads) {
   const Index heads = scores.dimension(0), clusters = scores.dimension(1),
               count = scores.dimension(2);

@@ -22,6 +22,9 @@ void centroid_scores(const Tensor& x, Index begin, const Tensor& centroids, Tens
 std::vector<std::int32_t> largest_scores(const Tensor& scores, Index size, int threads);
 std::vector<std::int32_t> largest_scores(std::span<const float> list, Index size);
 
+/// Adds the lists of scores [H, K, count] to the ends of as many, or begins these.
+void append_scores(const Tensor& scores, std::vector<std::vector<float>>& lists);
+
 /// The centroid of each row that has the largest of the scores [H, K, count] there: [H, count].
 std::vector<std::int32_t> nearest_centroids(const Tensor& scores, int threads);
 

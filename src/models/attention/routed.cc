@@ -22,15 +22,6 @@ struct RoutedPast final : public LayerState {
     Index tokens = 0;
     /// Scores of all tokens for each head and centroid.
     std::vector<std::vector<float>> scores = {};
-
-    void add(std::span<const float> found, Index count) {
-      scores.resize(found.size() / at(count));
-      for (std::size_t list = 0; list < scores.size(); ++list) {
-        const auto begin = found.begin() + static_cast<std::ptrdiff_t>(list) * count;
-        scores[list].insert(scores[list].end(), begin, begin + count);
-      }
-      tokens += count;
-    }
   };
 
   RoutedPast(std::optional<ops::KeyRing> near, ops::KeyRing all, Index streams)
@@ -260,7 +251,8 @@ RoutedAttention::Routes RoutedAttention::routes(const ops::Context& context, con
     require(!goes_on || count == 1,
             "state: expected one token after those that were read, found {}", count);
     if (past != nullptr) {
-      past->streams[s].add(scores.to_floats(), count);
+      kernels::append_scores(scores, past->streams[s].scores);
+      past->streams[s].tokens += count;
       rows.key_begin = past->all.begin(static_cast<Index>(s));
     }
     if (goes_on) {
