@@ -59,7 +59,7 @@ COMPARISONS = {
     "modern_changes_parity.py": Comparison((PROGRAM,)),
     "modern_parity.py": Comparison(models=64),
     "model_parity.py": Comparison(models=128),
-    "pattern_lm_parity.py": Comparison((PROGRAM,), models=24),
+    "pattern_lm_parity.py": Comparison((PROGRAM,), models=48),
     "pegasus_parity.py": Comparison(models=60),
     "pipeline_parity.py": Comparison((PROGRAM,)),
     "property_parity.py": Comparison(),

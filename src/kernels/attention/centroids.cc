@@ -56,49 +56,47 @@ void centroid_scores(const Tensor& x, Index begin, const Tensor& centroids, Tens
 
 namespace {
 
-void choose_largest(std::span<const float> list, std::span<std::int32_t> chosen) {
-  using Scored = std::pair<float, std::int32_t>;
-  std::vector<Scored> all(list.size());
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    all[i] = {std::isnan(list[i]) ? -std::numeric_limits<float>::infinity() : list[i],
-              static_cast<std::int32_t>(i)};
-  }
-  const auto goes_first = [](const Scored& a, const Scored& b) {
-    return a.first > b.first || (a.first == b.first && a.second < b.second);
+bool goes_first(const ScoredToken& a, const ScoredToken& b) {
+  const auto rank = [](float score) {
+    return std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
   };
-  const auto size = static_cast<std::ptrdiff_t>(chosen.size());
-  if (chosen.size() < all.size()) {
-    std::nth_element(all.begin(), all.begin() + size, all.end(), goes_first);
-  }
-  std::transform(all.begin(), all.begin() + size, chosen.begin(),
-                 [](const Scored& scored) { return scored.second; });
-  std::sort(chosen.begin(), chosen.end());
+  const float first = rank(a.score), second = rank(b.score);
+  return first > second || (first == second && a.token < b.token);
 }
 
 }  // namespace
 
-std::vector<std::int32_t> largest_scores(const Tensor& scores, Index size, int threads) {
+std::vector<ScoredToken> largest_of(std::vector<ScoredToken> list, Index size) {
+  if (size >= std::ssize(list)) return list;
+  std::nth_element(list.begin(), list.begin() + size, list.end(), goes_first);
+  list.resize(at(size));
+  std::sort(list.begin(), list.end(),
+            [](const ScoredToken& a, const ScoredToken& b) { return a.token < b.token; });
+  return list;
+}
+
+std::vector<std::vector<ScoredToken>> largest_scores(const Tensor& scores, Index size,
+                                                     int threads) {
   const Index lists = scores.dimension(0) * scores.dimension(1), count = scores.dimension(2);
-  std::vector<std::int32_t> chosen(at(lists * size));
+  std::vector<std::vector<ScoredToken>> chosen(at(lists));
   parallel_for(threads, lists, [&](Index list) {
-    choose_largest({scores.data<float>() + list * count, at(count)},
-                   std::span(chosen).subspan(at(list * size), at(size)));
+    const float* from = scores.data<float>() + list * count;
+    std::vector<ScoredToken> all(at(count));
+    for (Index i = 0; i < count; ++i) all[at(i)] = {from[i], static_cast<std::int32_t>(i)};
+    // A copy: the list of all has more memory than it needs.
+    const std::vector<ScoredToken> largest = largest_of(std::move(all), size);
+    chosen[at(list)].assign(largest.begin(), largest.end());
   });
   return chosen;
 }
 
-std::vector<std::int32_t> largest_scores(std::span<const float> list, Index size) {
-  std::vector<std::int32_t> chosen(at(size));
-  choose_largest(list, chosen);
-  return chosen;
-}
-
-void append_scores(const Tensor& scores, std::vector<std::vector<float>>& lists) {
-  lists.resize(at(scores.dimension(0) * scores.dimension(1)));
-  const float* from = scores.data<float>();
+void add_token(const Tensor& scores, std::int32_t token, Index most,
+               std::vector<std::vector<ScoredToken>>& lists) {
+  const float* score = scores.data<float>();
   for (auto& list : lists) {
-    list.insert(list.end(), from, from + scores.dimension(2));
-    from += scores.dimension(2);
+    list.push_back({*score++, token});
+    if (most == 0 || std::ssize(list) <= most) continue;
+    list.erase(std::max_element(list.begin(), list.end(), goes_first));
   }
 }
 

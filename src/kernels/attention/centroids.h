@@ -17,13 +17,22 @@ namespace longformer::kernels {
 void centroid_scores(const Tensor& x, Index begin, const Tensor& centroids, Tensor& scores,
                      int threads);
 
-/// The numbers of the `size` largest scores of each list, in ascending order; of equal scores the
-/// first ones, and of NaN none before a number. Lists are those of [H, K, count]: [H, K, size].
-std::vector<std::int32_t> largest_scores(const Tensor& scores, Index size, int threads);
-std::vector<std::int32_t> largest_scores(std::span<const float> list, Index size);
+struct ScoredToken {
+  float score = 0;
+  std::int32_t token = 0;
+};
 
-/// Adds the lists of scores [H, K, count] to the ends of as many, or begins these.
-void append_scores(const Tensor& scores, std::vector<std::vector<float>>& lists);
+/// The tokens with the `size` largest of the scores [H, K, count], in their order, for each head
+/// and centroid; of equal scores the first tokens, and of NaN none before a number.
+std::vector<std::vector<ScoredToken>> largest_scores(const Tensor& scores, Index size, int threads);
+
+/// Adds a token behind the others of each list, with its scores [H, K, 1]. Lists of more than
+/// `most` lose the token that is not among their largest; 0: none does.
+void add_token(const Tensor& scores, std::int32_t token, Index most,
+               std::vector<std::vector<ScoredToken>>& lists);
+
+/// The `size` largest of a list likewise.
+std::vector<ScoredToken> largest_of(std::vector<ScoredToken> list, Index size);
 
 /// The centroid of each row that has the largest of the scores [H, K, count] there: [H, count].
 std::vector<std::int32_t> nearest_centroids(const Tensor& scores, int threads);

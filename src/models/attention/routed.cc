@@ -20,8 +20,9 @@ using kernels::AttentionSpec;
 struct RoutedPast final : public LayerState {
   struct Stream {
     Index tokens = 0;
-    /// Scores of all tokens for each head and centroid.
-    std::vector<std::vector<float>> scores = {};
+    /// Scores of tokens for each head and centroid: of all, or where clusters have a size of those
+    /// that may be members.
+    std::vector<std::vector<kernels::ScoredToken>> scores = {};
   };
 
   RoutedPast(std::optional<ops::KeyRing> near, ops::KeyRing all, Index streams)
@@ -35,7 +36,9 @@ struct RoutedPast final : public LayerState {
   }
   std::int64_t bytes() const override {
     std::int64_t sum = all.bytes() + (near ? near->bytes() : 0);
-    for (const Stream& stream : streams) sum += 4 * std::ssize(stream.scores) * stream.tokens;
+    for (const Stream& stream : streams) {
+      for (const auto& list : stream.scores) sum += 8 * std::ssize(list);
+    }
     return sum;
   }
   void reorder(std::span<const Index> sources) override {
@@ -82,20 +85,18 @@ AttentionSpec spec_of(Index heads, Index head_size, Index reach, AttentionRows r
 }
 
 /// A text that is read at once: the members of a cluster see each other.
-ClustersOfText whole_text(const Tensor& scores, const AttentionDocument& rows, Index heads,
-                          Index size, int threads) {
-  const Index n = rows.query_count;
-  ClustersOfText text = {.queries = size, .keys = size};
-  std::vector<std::int32_t> members(at(heads * n));
-  if (size < n) {
-    members = kernels::largest_scores(scores, size, threads);
-    text.clusters = std::ssize(members) / (heads * size);
-  } else {
-    for (Index i = 0; i < heads * n; ++i) members[at(i)] = static_cast<std::int32_t>(i % n);
-  }
-  for (const std::int32_t member : members) {
-    text.query_rows.push_back(rows.query_begin + member);
-    text.key_rows.push_back(rows.key_begin + member);
+ClustersOfText whole_text(const std::vector<std::vector<kernels::ScoredToken>>& members,
+                          const AttentionDocument& rows, Index heads) {
+  const Index size = std::ssize(members[0]), all = std::ssize(members) / heads;
+  ClustersOfText text = {
+      .clusters = size < rows.query_count ? all : 1, .queries = size, .keys = size};
+  for (Index list = 0; list < std::ssize(members); ++list) {
+    // Clusters that hold the whole text are alike.
+    if (list % all >= text.clusters) continue;
+    for (const kernels::ScoredToken& member : members[at(list)]) {
+      text.query_rows.push_back(rows.query_begin + member.token);
+      text.key_rows.push_back(rows.key_begin + member.token);
+    }
   }
   return text;
 }
@@ -108,13 +109,11 @@ ClustersOfText next_token(const RoutedPast::Stream& stream, const AttentionDocum
   std::vector<std::vector<Index>> members(at(heads));
   for (Index head = 0; head < heads; ++head) {
     for (Index cluster = 0; cluster < (size < n ? clusters : 1); ++cluster) {
-      const std::vector<float>& scores = stream.scores[at(head * clusters + cluster)];
-      const float own = scores.back();
-      const auto before = std::count_if(scores.begin(), scores.end() - 1,
-                                        [own](float score) { return score >= own; });
-      if (size < n && before >= size) continue;
-      for (const std::int32_t member : kernels::largest_scores(scores, size)) {
-        members[at(head)].push_back(rows.key_begin + member);
+      const auto cluster_members =
+          kernels::largest_of(stream.scores[at(head * clusters + cluster)], size);
+      if (cluster_members.back().token != n - 1) continue;
+      for (const kernels::ScoredToken& member : cluster_members) {
+        members[at(head)].push_back(rows.key_begin + member.token);
       }
     }
   }
@@ -250,16 +249,21 @@ RoutedAttention::Routes RoutedAttention::routes(const ops::Context& context, con
     const bool goes_on = past != nullptr && past->streams[s].tokens > 0;
     require(!goes_on || count == 1,
             "state: expected one token after those that were read, found {}", count);
-    if (past != nullptr) {
-      kernels::append_scores(scores, past->streams[s].scores);
-      past->streams[s].tokens += count;
-      rows.key_begin = past->all.begin(static_cast<Index>(s));
-    }
+    if (past != nullptr) rows.key_begin = past->all.begin(static_cast<Index>(s));
     if (goes_on) {
-      const RoutedPast::Stream& stream = past->streams[s];
+      RoutedPast::Stream& stream = past->streams[s];
+      kernels::add_token(scores, static_cast<std::int32_t>(stream.tokens++), routing_.size,
+                         stream.scores);
       texts.push_back(next_token(stream, rows, heads_, routing_.members(stream.tokens)));
-    } else {
-      texts.push_back(whole_text(scores, rows, heads_, routing_.members(count), context.threads));
+      continue;
+    }
+    auto members = kernels::largest_scores(scores, routing_.members(count), context.threads);
+    texts.push_back(whole_text(members, rows, heads_));
+    if (past != nullptr) {
+      // A share of the text grows with it, so that every token may become a member again.
+      past->streams[s] = {count, routing_.size > 0
+                                     ? std::move(members)
+                                     : kernels::largest_scores(scores, count, context.threads)};
     }
     if (context.tape == nullptr) continue;
     routes.texts.push_back({starts[s], kernels::nearest_centroids(scores, context.threads)});
