@@ -1,5 +1,5 @@
-// Attention along the edges of a graph (docs/spec/other-attentions.md#edges) as an op, alone or as a
-// part of one softmax (ops::attention_over).
+// Attention along the edges of a graph (docs/spec/other-attentions.md#edges) as an op, alone or as
+// a part of one softmax (ops::attention_over).
 #pragma once
 
 #include <optional>
