@@ -45,8 +45,8 @@ void KeyRing::make_room(Index stream, Index kept, Index added) {
   place.count = kept;
   if (place.begin + kept + added <= capacity_) return;
   const Index needed = kept + added;
-  // A part of it stays free, so that the next move is far away; of a text that is kept whole half as
-  // much as there is, as fresh pages cost as much as a layer of attention.
+  // A part of it stays free, so that the next move is far away; of a text that is kept whole half
+  // as much as there is, as fresh pages cost as much as a layer of attention.
   if (needed > capacity_) return grow(needed + std::min(size_.past, needed / 2));
   for (Tensor* ring : {&keys_, &values_}) {
     kernels::copy_head_rows(*ring, begin(stream), *ring, stream * capacity_, kept);
