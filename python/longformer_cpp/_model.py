@@ -60,18 +60,27 @@ def _by_question(logits: list[FloatArray], choices: list[int], ragged: bool) -> 
     return rows if ragged else np.stack(rows)
 
 
+def _edge_list(edges: Any) -> Any:
+    """The edges of one document behind each other, as the native module takes them."""
+    if edges is None:
+        return None
+    array = np.asarray(edges)
+    if array.size == 0:
+        return np.zeros(0, np.int32)
+    if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "iu":
+        raise Error(f"edges: expected integers [edges, 3] (query, key, kind), found {shape_of(array)}")
+    if np.abs(array).max() > np.iinfo(np.int32).max:
+        raise Error(f"edges: expected numbers of tokens and kinds, found {np.abs(array).max()}")
+    return np.ascontiguousarray(array.reshape(-1), np.int32)
+
+
 def _edge_lists(edges: Any, documents: list[Document]) -> list[Any]:
     """The edges of each document as the native module takes them."""
     if edges is None:
         return []
     if len(edges) != len(documents):
         raise Error(f"edges: expected a list for each of {len(documents)} documents, found {len(edges)}")
-    lists = [None if one is None else np.asarray(one) for one in edges]
-    for one in lists:
-        good = one is None or one.size == 0 or (one.ndim == 2 and one.shape[1] == 3 and one.dtype.kind in "iu")
-        if not good:
-            raise Error(f"edges: expected integers [edges, 3] (query, key, kind), found {shape_of(one)}")
-    return [None if one is None else np.ascontiguousarray(one.reshape(-1), np.int32) for one in lists]
+    return [_edge_list(one) for one in edges]
 
 
 def _batched(rows: list[FloatArray], length: int | None) -> Batched:

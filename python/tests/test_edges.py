@@ -31,6 +31,7 @@ def test_lists_that_are_none():
         ([None], "each of 2 documents, found 1"),
         ([[[0, 1]], None], r"integers \[edges, 3\]"),
         ([[[0.5, 1, 2]], None], r"integers \[edges, 3\]"),
+        ([[[0, 1, 2**40]], None], "numbers of tokens and kinds, found 1099511627776"),
     ):
         with pytest.raises(Error, match=says):
             model(IDS, edges=wrong)

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "formats/json.h"
@@ -22,7 +22,10 @@ struct EncoderConfig;
 /// The token `query` sees the token `key`; the kind is its number in EncoderConfig::edges.
 struct Edge {
   std::int32_t query = 0, key = 0, kind = 0;
-  auto operator<=>(const Edge&) const = default;
+  bool operator==(const Edge&) const = default;
+  bool operator<(const Edge& other) const {
+    return std::tie(query, key, kind) < std::tie(other.query, other.key, other.kind);
+  }
 };
 
 /// Kinds by rules that a task has: equal names, and titles with what is said under them.

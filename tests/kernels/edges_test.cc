@@ -224,8 +224,9 @@ void expect_plain_loops(const Size& size, const Dropout& dropout) {
     expect_near(found.query, truth.query, tolerance, "query");
     expect_near(found.key, truth.key, tolerance, "key");
     expect_near(found.value, truth.value, tolerance, "value");
-    expect_near(found.label_keys, truth.label_keys, tolerance, "label keys");
-    expect_near(found.label_biases, truth.label_biases, tolerance, "label biases");
+    // Sums over all edges of a label, which cancel: of a single label to 0.
+    expect_near(found.label_keys, truth.label_keys, 5 * tolerance, "label keys");
+    expect_near(found.label_biases, truth.label_biases, 5 * tolerance, "label biases");
   }
 }
 
