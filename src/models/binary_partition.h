@@ -53,7 +53,7 @@ struct TreeRows {
 };
 TreeRows rows_of(std::span<const TreePiece> pieces);
 
-/// Which nodes the rows of the pieces see, one piece after another, with labels if wanted. A token
+/// The edges of the rows of the pieces, one piece after another, with labels if wanted. A token
 /// sees itself, then the k nodes of each level that end where the shorter ones before them begin,
 /// until all tokens before it are seen, each once; the first of a level is one of the level below
 /// where its other half is seen already. A span sees its tokens.

@@ -15,17 +15,11 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "doubles.h"
 #include "kernels/attention/spec.h"
 
 namespace longformer::kernels::edges_test {
 namespace {
-
-using Doubles = std::vector<double>;
-
-Doubles doubles(const Tensor& x) {
-  const auto floats = x.to_floats();
-  return {floats.begin(), floats.end()};
-}
 
 struct Size {
   Index heads, d, queries, keys, most_edges;

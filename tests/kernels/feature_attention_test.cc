@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "doubles.h"
 #include "feature_testing.h"
 #include "golden.h"
 
@@ -19,11 +20,6 @@ namespace {
 constexpr std::array<FeatureKernel, 5> kKernels = {
     FeatureKernel::softmax, FeatureKernel::hyperbolic, FeatureKernel::trigonometric,
     FeatureKernel::relu, FeatureKernel::elu};
-
-Doubles doubles(const Tensor& x) {
-  const std::vector<float> values = x.to_floats();
-  return {values.begin(), values.end()};
-}
 
 /// Largest difference by the largest number of `right`; NaN where there is one.
 double relative_difference(const Doubles& found, const Doubles& right) {

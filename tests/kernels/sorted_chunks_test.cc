@@ -11,17 +11,11 @@
 #include <vector>
 
 #include "core/random.h"
+#include "doubles.h"
 #include "kernels/attention/hash_buckets.h"
 
 namespace longformer::kernels::sorted_chunks_test {
 namespace {
-
-using Doubles = std::vector<double>;
-
-Doubles doubles(const Tensor& x) {
-  const auto floats = x.to_floats();
-  return {floats.begin(), floats.end()};
-}
 
 struct Size {
   Index heads, d, tokens, chunk, before, rounds;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "doubles.h"
 #include "error_testing.h"
 #include "fixtures.h"
 #include "formats/safetensors.h"
@@ -23,13 +24,6 @@
 
 namespace longformer::models::efficient_encoder_test {
 namespace {
-
-using Doubles = std::vector<double>;
-
-Doubles doubles(const Tensor& x) {
-  const std::vector<float> values = x.to_floats();
-  return {values.begin(), values.end()};
-}
 
 /// Largest difference by the largest number of `right`, and at least by `least`; NaN where there is
 /// one.

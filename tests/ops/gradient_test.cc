@@ -23,6 +23,7 @@
 #include "block_gradient_rows.h"
 #include "core/memory.h"
 #include "core/random.h"
+#include "doubles.h"
 #include "edge_gradient_rows.h"
 #include "fixtures.h"
 #include "gradient_testing.h"
@@ -585,11 +586,6 @@ class Gradients : public testing::TestWithParam<Case> {
     return inputs;
   }
 };
-
-Doubles doubles(const Tensor& x) {
-  const auto floats = x.to_floats();
-  return {floats.begin(), floats.end()};
-}
 
 double weighted(const Doubles& y, const Doubles& weights) {
   return std::inner_product(y.begin(), y.end(), weights.begin(), 0.0);

@@ -16,19 +16,13 @@
 
 #include "core/memory.h"
 #include "core/random.h"
+#include "doubles.h"
 #include "kernels/cross_entropy.h"
 #include "ops/gradients.h"
 #include "ops/row_vectors.h"
 
 namespace longformer::ops::loss_test {
 namespace {
-
-using Doubles = std::vector<double>;
-
-Doubles doubles(const Tensor& x) {
-  const auto floats = x.to_floats();
-  return {floats.begin(), floats.end()};
-}
 
 /// A loss over logits [rows, columns]: by the op, and in double.
 struct LossRow {

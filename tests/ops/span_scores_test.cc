@@ -15,6 +15,7 @@
 
 #include "core/memory.h"
 #include "core/random.h"
+#include "doubles.h"
 #include "ops/gradients.h"
 #include "ops/spans.h"
 #include "span_testing.h"
@@ -23,11 +24,6 @@ namespace longformer::kernels::span_scores_test {
 namespace {
 
 using testing_spans::Doubles;
-
-Doubles doubles(const Tensor& x) {
-  const auto floats = x.to_floats();
-  return {floats.begin(), floats.end()};
-}
 
 /// The largest difference divided by the largest expected value, or by 1; NaN for a NaN.
 double difference(const Tensor& found, const Doubles& expected) {

@@ -9,7 +9,6 @@ draws blocks with numpy: the losses of `finetune` without dropout and with a rat
 `model.train()`. `convert` makes a BigBird of a BERT, and a Longformer of a BigBird. Exit code 1 when a difference is too large; a NaN is.
 """
 
-import argparse
 import json
 import math
 import pathlib
@@ -28,7 +27,6 @@ import transformers
 
 HEADS = ("", "", "MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
 OUTPUTS = ("last_hidden_state", "pooler_output", "logits", "start_logits", "end_logits")
-GRADIENT_TOLERANCE = 1e-3
 SEPARATOR, VOCABULARY = 5, 97
 # Texts whose losses in training are compared; numpy draws otherwise for the first.
 TRAINED_TOKENS = (1024, 700, 333)
@@ -160,22 +158,14 @@ def compare_gradients(table, case, name, folder, call, targets):
         loss.backward()
         return loss.item(), {key: p.grad.numpy() for key, p in model.named_parameters() if p.grad is not None}
 
-    exact_loss, exact = gradients(torch.float64)
-    rounded_loss, rounded = gradients(torch.float32)
     given = {k: v.numpy() for k, v in call.items()}
     if "token_type_ids" not in given:
         ends = int((call["input_ids"][0] == SEPARATOR).long().argmax()) + 1
         given["token_type_ids"] = (numpy.arange(case.tokens) >= ends).astype(int)[None]
-    loss, found = longformer_cpp.loss_and_gradients(
+    found = longformer_cpp.loss_and_gradients(
         longformer_cpp.load(folder), **given, **{k: v.numpy() for k, v in targets.items()}
     )
-    table.record("loss", case, abs(loss - exact_loss), max(1e-4 * max(1, abs(exact_loss)), 4 * abs(rounded_loss - exact_loss)))
-    largest = max(float(numpy.abs(g).max()) for g in exact.values())
-    for key, expected in exact.items():
-        bound = max(float(numpy.abs(expected).max()), 1e-3 * largest)
-        rounding = float(numpy.abs(rounded[key] - expected).max()) / bound
-        share = float(numpy.abs(found[key] - expected).max()) / bound if key in found else math.nan
-        table.record("gradients", case, share / max(GRADIENT_TOLERANCE, 4 * rounding), 1.0)
+    table.compare_gradients(case, found, gradients(torch.float64), gradients(torch.float32))
 
 
 def compare_attentions(table, case, name, folder, call):
@@ -286,14 +276,7 @@ def write_tokenizer(folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=48)
-    parser.add_argument("--seed", type=int, default=2)
-    random_models.add_only(parser)
-    options = random_models.parse_quietly(parser)
-    decks = random_models.Decks(options.seed)
-    cases = [draw(i, decks) for i in range(options.count)]
+    options, cases = random_models.deck(__doc__, count=48, seed=2, draw=draw)
     table = model_parity.Table()
     table.run(cases, options.only, lambda case: run_case(table, case, options.seed * 1009 + case.index))
     compare_training(table, options.program)

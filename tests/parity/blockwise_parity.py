@@ -7,7 +7,6 @@ is not held against us. Masked tokens and lists of documents are among the cases
 model; that of one block has the numbers of the source. Exit code 1 when a difference is too large; a NaN is.
 """
 
-import argparse
 import json
 import math
 import pathlib
@@ -25,7 +24,7 @@ import torch
 import transformers
 
 HEADS = ("", "", "MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering")
-VOCABULARY, GRADIENT_TOLERANCE = 97, 1e-3
+VOCABULARY = 97
 
 
 def draw(index, decks):
@@ -145,17 +144,9 @@ def compare_gradients(table, case, folder, call, targets):
         out.loss.backward()
         return out.loss.item(), {key: p.grad.numpy() for key, p in model.named_parameters() if p.grad is not None}
 
-    exact_loss, exact = gradients(torch.float64)
-    rounded_loss, rounded = gradients(torch.float32)
     given = {k: v.numpy() for k, v in (call | targets).items()}
-    loss, found = longformer_cpp.loss_and_gradients(longformer_cpp.load(f"{folder}/target"), **given)
-    table.record("loss", case, abs(loss - exact_loss), max(1e-4 * max(1, abs(exact_loss)), 4 * abs(rounded_loss - exact_loss)))
-    largest = max(float(numpy.abs(g).max()) for g in exact.values())
-    for key, expected in exact.items():
-        bound = max(float(numpy.abs(expected).max()), 1e-3 * largest)
-        rounding = float(numpy.abs(rounded[key] - expected).max()) / bound
-        share = float(numpy.abs(found[key] - expected).max()) / bound if key in found else math.nan
-        table.record("gradients", case, share / max(GRADIENT_TOLERANCE, 4 * rounding), 1.0)
+    found = longformer_cpp.loss_and_gradients(longformer_cpp.load(f"{folder}/target"), **given)
+    table.compare_gradients(case, found, gradients(torch.float64), gradients(torch.float32))
 
 
 def compare_lists(table, case, folder, call):
@@ -184,14 +175,7 @@ def run_case(table, case, program, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=3)
-    random_models.add_only(parser)
-    options = random_models.parse_quietly(parser)
-    decks = random_models.Decks(options.seed)
-    cases = [draw(i, decks) for i in range(options.count)]
+    options, cases = random_models.deck(__doc__, count=40, seed=3, draw=draw)
     table = model_parity.Table()
     table.run(cases, options.only, lambda case: run_case(table, case, options.program, options.seed * 1013 + case.index))
     table.print()

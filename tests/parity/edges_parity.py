@@ -8,7 +8,6 @@ keys of kinds included. Edges are drawn: into the window, from and to global and
 documents, models without edges and bf16 are compared with our own results. Exit code 1 when a difference is too large; a NaN is.
 """
 
-import argparse
 import json
 import math
 import pathlib
@@ -25,7 +24,7 @@ import safetensors.torch
 import torch
 import transformers
 
-VOCABULARY, GRADIENT_TOLERANCE = 97, 1e-3
+VOCABULARY = 97
 HEADS = ("", "", "SequenceClassification", "TokenClassification", "MaskedLM", "QuestionAnswering")
 KINDS = (["names"], ["titles"], ["names", "titles"], ["titles", "names"])
 
@@ -195,18 +194,12 @@ def compare_gradients(table, case, folder, call, edges, tables, targets):
         found |= {table_name(case, i): one.grad.numpy() for i, one in enumerate(own) if one.grad is not None}
         return out.loss.item(), found
 
-    exact_loss, exact = gradients(torch.float64)
-    rounded_loss, rounded = gradients(torch.float32)
+    def category(key):
+        return f"gradients{' of keys of kinds' if key.endswith('edge_keys') else ''}, relative"
+
     model = longformer_cpp.load(f"{folder}/ours")
-    loss, found = longformer_cpp.loss_and_gradients(model, **numbers(call | targets), edges=[edges])
-    table.record("loss", case, abs(loss - exact_loss), max(1e-4 * max(1, abs(exact_loss)), 4 * abs(rounded_loss - exact_loss)))
-    largest = max(float(numpy.abs(g).max()) for g in exact.values())
-    for key, expected in exact.items():
-        bound = max(float(numpy.abs(expected).max()), 1e-3 * largest)
-        rounding = float(numpy.abs(rounded[key] - expected).max()) / bound
-        share = float(numpy.abs(found[key] - expected).max()) / bound if key in found else math.nan
-        what = "gradients of keys of kinds" if key.endswith("edge_keys") else "gradients"
-        table.record(f"{what}, relative", case, share, max(GRADIENT_TOLERANCE, 4 * rounding))
+    found = longformer_cpp.loss_and_gradients(model, **numbers(call | targets), edges=[edges])
+    table.compare_gradients(case, found, gradients(torch.float64), gradients(torch.float32), category)
 
 
 def compare_own(table, case, folder, call, edges):
@@ -254,14 +247,7 @@ def run_case(table, case, program, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--seed", type=int, default=5)
-    random_models.add_only(parser)
-    options = random_models.parse_quietly(parser)
-    decks = random_models.Decks(options.seed)
-    cases = [draw(i, decks) for i in range(options.count)]
+    options, cases = random_models.deck(__doc__, count=40, seed=5, draw=draw)
     table = model_parity.Table()
     table.run(cases, options.only, lambda case: run_case(table, case, options.program, options.seed * 1013 + case.index))
     table.print()

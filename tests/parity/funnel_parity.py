@@ -9,7 +9,6 @@ those that we give to each of their tokens. Folders that `finetune` makes of one
 `transformers`. Exit code 1 when a difference is too large; a NaN is.
 """
 
-import argparse
 import json
 import math
 import pathlib
@@ -29,7 +28,6 @@ import transformers
 HEADS = ("MaskedLM", "SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
 CLASSES = ("Model", "Model", "BaseModel", *(f"For{head}" for head in HEADS))
 OUTPUTS = ("logits", "start_logits", "end_logits")
-GRADIENT_TOLERANCE = 1e-3
 VOCABULARY = 97
 
 
@@ -147,18 +145,9 @@ def compare_gradients(table, case, folder, call, targets):
             loss.backward()
         return loss.item(), {key: p.grad.numpy() for key, p in model.named_parameters() if p.grad is not None}
 
-    exact_loss, exact = gradients(torch.float64)
-    rounded_loss, rounded = gradients(torch.float32)
     given = {k: v.numpy() for k, v in (call | targets).items()}
-    loss, found = longformer_cpp.loss_and_gradients(longformer_cpp.load(folder), **given)
-    limit = max(1e-4 * max(1, abs(exact_loss)), 4 * abs(rounded_loss - exact_loss))
-    table.record("loss", case, abs(loss - exact_loss), limit)
-    largest = max(float(numpy.abs(g).max()) for g in exact.values())
-    for key, expected in exact.items():
-        bound = max(float(numpy.abs(expected).max()), 1e-3 * largest)
-        rounding = float(numpy.abs(rounded[key] - expected).max()) / bound
-        share = float(numpy.abs(found[key] - expected).max()) / bound if key in found else math.nan
-        table.record("gradients by the largest of a tensor", case, share, max(GRADIENT_TOLERANCE, 4 * rounding))
+    found = longformer_cpp.loss_and_gradients(longformer_cpp.load(folder), **given)
+    table.compare_gradients(case, found, gradients(torch.float64), gradients(torch.float32), lambda key: "gradients by the largest of a tensor")
 
 
 def compare_attentions(table, case, folder, call):
@@ -253,14 +242,7 @@ def compare_training(table, program, verbs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=2)
-    random_models.add_only(parser)
-    options = random_models.parse_quietly(parser)
-    decks = random_models.Decks(options.seed)
-    cases = [draw(i, decks) for i in range(options.count)]
+    options, cases = random_models.deck(__doc__, count=64, seed=2, draw=draw)
     table = model_parity.Table()
     table.run(cases, options.only, lambda case: run_case(table, case, options.seed * 1009 + case.index))
     if options.only is None:

@@ -13,6 +13,7 @@ large; a NaN is.
 import argparse
 import collections
 import contextlib
+import math
 import sys
 import tempfile
 import time
@@ -27,6 +28,7 @@ from scalar_longformer import ScalarLongformer
 FP32_TOLERANCE = 1e-4
 RAGGED_TOLERANCE = 1e-5
 DOUBLE_TOLERANCE = 1e-9
+GRADIENT_TOLERANCE = 1e-3
 BF16_FACTOR, BF16_SLACK = 1.25, 1e-3
 # The largest error of few rows is a matter of luck.
 FEW_ROWS, BF16_FACTOR_OF_FEW = 64, 2.0
@@ -59,6 +61,19 @@ class Table:
 
     def compare(self, category, case, found, expected, tolerance):
         self.record(category, case, largest_difference(found, expected), tolerance)
+
+    def compare_gradients(self, case, found, exact, rounded, category=lambda key: "gradients"):
+        """A loss and its gradients by name: found, of PyTorch in double, and of PyTorch in fp32. Gradients are compared
+        relative to the largest of a tensor, or to a thousandth of that of all; all may be four times as far as fp32 is."""
+        (loss, found), (exact_loss, exact), (rounded_loss, rounded) = found, exact, rounded
+        limit = max(1e-4 * max(1, abs(exact_loss)), 4 * abs(rounded_loss - exact_loss))
+        self.record("loss", case, abs(loss - exact_loss), limit)
+        largest = max(float(numpy.abs(gradient).max()) for gradient in exact.values())
+        for key, expected in exact.items():
+            bound = max(float(numpy.abs(expected).max()), 1e-3 * largest)
+            rounding = float(numpy.abs(rounded[key] - expected).max()) / bound
+            share = float(numpy.abs(found[key] - expected).max()) / bound if key in found else math.nan
+            self.record(category(key), case, share, max(GRADIENT_TOLERANCE, 4 * rounding))
 
     def run(self, cases, only, run_case):
         """Runs cases, or those of the indices alone; one that raises has failed and does not hide the others."""

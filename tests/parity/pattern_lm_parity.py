@@ -213,14 +213,19 @@ def compare(program, index, seed):
     return kind, (loss, gradient, good)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parsed(description):
+    """The options, and the numbers of the trials."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("program", nargs="?", default=str(ROOT / "build" / "longformer"))
     parser.add_argument("--count", type=int, default=24)
     parser.add_argument("--seed", default="5")
     parser.add_argument("--only", help="numbers of trials, comma-separated")
     options = parser.parse_args()
-    trials = map(int, options.only.split(",")) if options.only else range(options.count)
+    return options, map(int, options.only.split(",")) if options.only else range(options.count)
+
+
+def main():
+    options, trials = parsed(__doc__)
     results = collections.defaultdict(list)
     for index in trials:
         kind, result = compare(options.program, index, options.seed)

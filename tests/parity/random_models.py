@@ -4,6 +4,7 @@ Every dimension that a config or an input can vary in is a deck: its values are 
 until the deck is empty, so that a run of some dozens of cases meets all of them.
 """
 
+import argparse
 import json
 import pathlib
 import warnings
@@ -193,6 +194,19 @@ class Decks:
         if not left:
             left.extend(values[i] for i in self.random.permutation(len(values)))
         return left.pop()
+
+
+def deck(description, count, seed, draw):
+    """The options of a script, PROGRAM, --count, --seed and --only, and the cases that it draws; from here on as
+    parse_quietly."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--count", type=int, default=count)
+    parser.add_argument("--seed", type=int, default=seed)
+    add_only(parser)
+    options = parse_quietly(parser)
+    decks = Decks(options.seed)
+    return options, [draw(i, decks) for i in range(options.count)]
 
 
 def batch_lengths(decks, longest):

@@ -11,7 +11,6 @@ finds (1e-4). A text in which two tokens stand within 1e-6 of each other where a
 rounding decides there. Exit code 1 on a difference; a NaN is one.
 """
 
-import argparse
 import math
 import pathlib
 import random
@@ -22,7 +21,6 @@ import pattern_lm_parity as parity
 import routing_transformer.routing_transformer as package
 import torch
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 reference = parity.reference
 LOSSES, GRADIENTS, CENTROIDS = 1e-4, 1e-3, 1e-4
 topk = torch.Tensor.topk
@@ -142,14 +140,8 @@ def compare(program, index, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program", nargs="?", default=str(ROOT / "build" / "longformer"))
-    parser.add_argument("--count", type=int, default=24)
-    parser.add_argument("--seed", default="5")
-    parser.add_argument("--only", help="numbers of trials, comma-separated")
-    options = parser.parse_args()
+    options, trials = parity.parsed(__doc__)
     torch.Tensor.topk = watched_topk
-    trials = map(int, options.only.split(",")) if options.only else range(options.count)
     results = [compare(options.program, index, options.seed) for index in trials]
     rows = [row for row in results if row]
     if not rows:

@@ -16,16 +16,11 @@ constexpr Index kRowsTogether = 256;
 std::vector<float> floats_of(const Tensor& x, Index first, Index count) {
   const Index d = x.dimension(2);
   std::vector<float> rows(at(count * d));
-  if (x.dtype() == DType::f32) {
-    std::copy_n(x.data<float>() + first * d, count * d, rows.begin());
-  } else {
-    const BFloat16* from = x.data<BFloat16>() + first * d;
-    for (Index i = 0; i < count * d; ++i) rows[at(i)] = static_cast<float>(from[i]);
-  }
+  x.reshaped({x.size() / d, d}).slice_rows(first, count).copy_to(rows);
   return rows;
 }
 
-/// Calls body(head, row within the text, numbers, centroid) for every row of a head.
+/// Calls body(row within the text, numbers, centroid) for every row of a head.
 template <typename Body>
 void for_routed(const RoutedRows& rows, Index head, const Body& body) {
   const Index count = rows.count(), d = rows.x.dimension(2);
@@ -35,6 +30,14 @@ void for_routed(const RoutedRows& rows, Index head, const Body& body) {
     body(i, std::span(numbers).subspan(at(i * d), at(d)),
          static_cast<Index>(rows.nearest[at(head * count + i)]));
   }
+}
+
+bool goes_first(const ScoredToken& a, const ScoredToken& b) {
+  const auto rank = [](float score) {
+    return std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
+  };
+  const float first = rank(a.score), second = rank(b.score);
+  return first > second || (first == second && a.token < b.token);
 }
 
 }  // namespace
@@ -54,17 +57,12 @@ void centroid_scores(const Tensor& x, Index begin, const Tensor& centroids, Tens
   });
 }
 
-namespace {
-
-bool goes_first(const ScoredToken& a, const ScoredToken& b) {
-  const auto rank = [](float score) {
-    return std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
-  };
-  const float first = rank(a.score), second = rank(b.score);
-  return first > second || (first == second && a.token < b.token);
+bool has_last(std::span<const ScoredToken> list, Index size) {
+  const ScoredToken& last = list.back();
+  return std::count_if(list.begin(), list.end(), [&last](const ScoredToken& other) {
+           return goes_first(other, last);
+         }) < size;
 }
-
-}  // namespace
 
 std::vector<ScoredToken> largest_of(std::vector<ScoredToken> list, Index size) {
   if (size >= std::ssize(list)) return list;

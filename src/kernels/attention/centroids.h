@@ -31,6 +31,8 @@ std::vector<std::vector<ScoredToken>> largest_scores(const Tensor& scores, Index
 void add_token(const Tensor& scores, std::int32_t token, Index most,
                std::vector<std::vector<ScoredToken>>& lists);
 
+/// Whether the last token of a list is among its `size` largest.
+bool has_last(std::span<const ScoredToken> list, Index size);
 /// The `size` largest of a list likewise.
 std::vector<ScoredToken> largest_of(std::vector<ScoredToken> list, Index size);
 

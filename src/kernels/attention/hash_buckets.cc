@@ -41,16 +41,6 @@ std::int32_t bucket_of(std::span<const float> rotated, std::span<const Index> fa
   return static_cast<std::int32_t>(bucket);
 }
 
-void copy_block(const Tensor& x, Index first, Index count, float* to) {
-  const Index d = x.dimension(2);
-  if (x.dtype() == DType::f32) {
-    std::copy_n(x.data<float>() + first * d, count * d, to);
-  } else {
-    const BFloat16* from = x.data<BFloat16>() + first * d;
-    for (Index i = 0; i < count * d; ++i) to[i] = static_cast<float>(from[i]);
-  }
-}
-
 }  // namespace
 
 std::vector<std::int32_t> hash_buckets(const Tensor& x, Index begin, Index count,
@@ -62,7 +52,9 @@ std::vector<std::int32_t> hash_buckets(const Tensor& x, Index begin, Index count
     const Index head = i / blocks, first = i % blocks * kRowsTogether;
     const Index rows = std::min(kRowsTogether, count - first);
     std::vector<float> block(at(rows * d)), rotated(at(rows * width));
-    copy_block(x, head * x.dimension(1) + begin + first, rows, block.data());
+    x.reshaped({x.size() / d, d})
+        .slice_rows(head * x.dimension(1) + begin + first, rows)
+        .copy_to(block);
     gemm({.m = rows, .n = width, .k = d, .beta = 0}, block.data(),
          hash.rotations.data<float>() + head * d * width, rotated.data());
     for (Index round = 0; round < hash.rounds; ++round) {

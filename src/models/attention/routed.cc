@@ -109,10 +109,9 @@ ClustersOfText next_token(const RoutedPast::Stream& stream, const AttentionDocum
   std::vector<std::vector<Index>> members(at(heads));
   for (Index head = 0; head < heads; ++head) {
     for (Index cluster = 0; cluster < (size < n ? clusters : 1); ++cluster) {
-      const auto cluster_members =
-          kernels::largest_of(stream.scores[at(head * clusters + cluster)], size);
-      if (cluster_members.back().token != n - 1) continue;
-      for (const kernels::ScoredToken& member : cluster_members) {
+      const auto& list = stream.scores[at(head * clusters + cluster)];
+      if (list.back().token != n - 1 || !kernels::has_last(list, size)) continue;
+      for (const kernels::ScoredToken& member : kernels::largest_of(list, size)) {
         members[at(head)].push_back(rows.key_begin + member.token);
       }
     }

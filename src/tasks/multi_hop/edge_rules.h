@@ -1,4 +1,4 @@
-// Which tokens of questions over paragraphs see each other along edges, by rules
+// Rules for edges between tokens of questions over paragraphs
 // (docs/spec/other-attentions.md#edges).
 #pragma once
 
