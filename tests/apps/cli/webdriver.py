@@ -1,6 +1,7 @@
 """A browser without a window, steered by the WebDriver protocol: just what the tests of pages need.
 
-https://www.w3.org/TR/webdriver2/ over HTTP to Debian's chromedriver; no package of Python.
+https://www.w3.org/TR/webdriver2/ over HTTP to Debian's chromedriver; no package of Python. With LONGFORMER_BROWSER=firefox
+the same commands go to Debian's Firefox itself, which needs no driver (Marionette).
 """
 
 import base64
@@ -18,8 +19,11 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 START_SECONDS = 60
 
 
+FIREFOX = os.environ.get("LONGFORMER_BROWSER") == "firefox"
+
+
 def available():
-    return shutil.which("chromium") is not None and shutil.which("chromedriver") is not None
+    return all(shutil.which(name) for name in (["firefox-esr"] if FIREFOX else ["chromium", "chromedriver"]))
 
 
 class Browser:
@@ -91,6 +95,12 @@ class Browser:
         actions = [{"type": kind, "value": key} for key in text for kind in ("keyDown", "keyUp")]
         self._post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
+    def press_with_control(self, key):
+        """A key while Control is held."""
+        events = [("keyDown", "\ue009"), ("keyDown", key), ("keyUp", key), ("keyUp", "\ue009")]
+        actions = [{"type": kind, "value": value} for kind, value in events]
+        self._post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
     def screenshot(self, path):
         data = self._call("GET", self._session + "/screenshot")
         path.write_bytes(base64.b64decode(data))
@@ -104,6 +114,69 @@ class Browser:
         self._call("DELETE", self._session)
 
 
+class Firefox(Browser):
+    """One tab of a headless Firefox. Its protocol has the commands by name: [0, number, name, parameters]."""
+
+    #: Names by the last part of an address.
+    COMMANDS = {"url": "Navigate", "sync": "ExecuteScript", "element": "FindElement", "actions": "PerformActions",
+                "click": "ElementClick", "value": "ElementSendKeys", "screenshot": "TakeScreenshot", "session": "NewSession"}
+
+    def __init__(self, port, size):
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+        self._number, self._told = 0, 0
+        self._receive()
+        self._session = "/session/firefox"
+        self._call("POST", "/session", {"capabilities": {"alwaysMatch": {}}})
+        inner = self.run("return [window.outerWidth - window.innerWidth, window.outerHeight - window.innerHeight]")
+        self._command("WebDriver:SetWindowRect", {"width": size[0] + inner[0], "height": size[1] + inner[1]})
+        self.errors()
+
+    def _receive(self):
+        length = b""
+        while not length.endswith(b":"):
+            length += self._socket.recv(1)
+        data = b""
+        while len(data) < int(length[:-1]):
+            data += self._socket.recv(int(length[:-1]) - len(data))
+        return json.loads(data)
+
+    def _command(self, name, parameters):
+        self._number += 1
+        data = json.dumps([0, self._number, name, parameters]).encode()
+        self._socket.sendall(f"{len(data)}:".encode() + data)
+        _, _, error, value = self._receive()
+        assert error is None, error["message"]
+        return value["value"] if isinstance(value, dict) and "value" in value else value
+
+    def _call(self, method, path, body=None):
+        parts = path.split("/")
+        parameters = dict(body or {})
+        if "element" in parts[:-1]:
+            parameters["id"] = parts[-2]
+        if parts[-1] == "screenshot":
+            parameters["full"] = False
+        return self._command("WebDriver:" + self.COMMANDS[parts[-1]], parameters)
+
+    def errors(self):
+        """Complaints of pages on the console of the browser."""
+        self._command("Marionette:SetContext", {"value": "chrome"})
+        messages = self.run("""return Services.console.getMessageArray().filter(m => m instanceof Ci.nsIScriptError)
+            .filter(m => !(m.flags & m.warningFlag) && /^(http|file):/.test(m.sourceName)).map(m => m.errorMessage)""")
+        self._command("Marionette:SetContext", {"value": "content"})
+        told, self._told = messages[self._told:], len(messages)
+        return told
+
+    def close(self):
+        self._command("Marionette:Quit", {"flags": ["eForceQuit"]})
+
+
+def preferences(port, dark):
+    values = {"marionette.port": port, "layout.css.prefers-color-scheme.content-override": 0 if dark else 1,
+              "browser.shell.checkDefaultBrowser": False, "datareporting.policy.dataSubmissionEnabled": False,
+              "app.update.enabled": False, "browser.startup.page": 0}
+    return "".join(f"user_pref({json.dumps(name)}, {json.dumps(value)});\n" for name, value in values.items())
+
+
 @contextlib.contextmanager
 def browser(folder, size=(1280, 900), dark=False, telephone=False):
     """A browser whose files are in a folder; the browser and its driver end with the block."""
@@ -111,12 +184,18 @@ def browser(folder, size=(1280, 900), dark=False, telephone=False):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {**os.environ, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "TZ": "UTC"}
+    profile = folder / "profile"
+    if FIREFOX:
+        profile.mkdir(exist_ok=True)
+        (profile / "user.js").write_text(preferences(port, dark))
+        command = ["firefox-esr", "--headless", "--marionette", "--remote-allow-system-access", "--profile", profile]
+    else:
+        command = ["chromedriver", f"--port={port}"]
     driver = subprocess.Popen(
-        [shutil.which("chromedriver"), f"--port={port}"], stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, env=environment)
+        [shutil.which(command[0]), *command[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
     try:
         wait_for(port, driver)
-        page = Browser(port, folder / "profile", size, dark, telephone)
+        page = Firefox(port, size) if FIREFOX else Browser(port, profile, size, dark, telephone)
         try:
             yield page
         finally:
@@ -131,6 +210,6 @@ def wait_for(port, driver):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
-        assert driver.poll() is None, "chromedriver ended"
+        assert driver.poll() is None, "the browser ended"
         time.sleep(0.1)
-    raise AssertionError("chromedriver does not listen")
+    raise AssertionError("the browser does not listen")

@@ -79,7 +79,8 @@ def page(browser, site):
         ask(site, "documents/" + document["id"], method="DELETE")
     open_page(browser, site)
     yield browser
-    assert browser.errors() == []
+    errors = browser.errors()
+    assert not errors, errors
 
 
 def ask(server, path, body=None, method=None):

