@@ -9,19 +9,13 @@
 #include "core/error.h"
 #include "models/config_keys.h"
 #include "models/config_limits.h"
+#include "models/language_model_attentions.h"
 
 namespace longformer::models {
 namespace {
 
 using formats::ConfigReader;
 using formats::shown;
-
-double rate(const ConfigReader& config, const std::string& key, double otherwise) {
-  const double value = config.number(key, otherwise);
-  require(value >= 0 && value < 1, "{}: {}: expected a number from 0 to below 1, found {}",
-          config.name(), key, value);
-  return value;
-}
 
 double positive(const ConfigReader& config, const std::string& key, double otherwise) {
   const double value = config.number(key, otherwise);
@@ -46,239 +40,47 @@ void read_sizes(const ConfigReader& config, LanguageModelConfig& model) {
       config.integer("intermediate_size", 4 * model.hidden_size, 1, kMaxIntermediate);
 }
 
-constexpr std::array<std::string_view, 10> kAttentions = {
-    "window",   "dense",  "recurrent", "compressive", "performer",
-    "reformer", "sparse", "adaptive",  "routing",     "binary_partition"};
 constexpr std::array<std::string_view, 9> kPositions = {"relative",      "sinusoidal", "learned",
                                                         "infused",       "none",       "axial",
                                                         "distance_keys", "grid",       "tree_keys"};
 constexpr std::array<std::string_view, 2> kInitializations = {"normal", "scaled"};
-constexpr std::array<std::string_view, 5> kCompressions = {"convolution", "mean", "max", "dilated",
-                                                           "most-used"};
-constexpr std::array<std::string_view, 4> kLosses = {"none", "attention", "autoencoding", "bptt"};
-
-/// Keys that one kind of attention or positions reads and others do not: a configuration for
-/// several kinds may have them all.
-constexpr std::array<std::string_view, 57> kOfOneAttention = {"windows",
-                                                              "dilations",
-                                                              "dilated_heads",
-                                                              "segment_length",
-                                                              "memory_length",
-                                                              "clamp_length",
-                                                              "same_length",
-                                                              "empty_memory",
-                                                              "compressed_memory_length",
-                                                              "compression_rate",
-                                                              "compression",
-                                                              "compression_loss",
-                                                              "unroll_segments",
-                                                              "dilation_rates",
-                                                              "compressed_positions",
-                                                              "max_position_embeddings",
-                                                              "features",
-                                                              "feature_kernel",
-                                                              "feature_epsilon",
-                                                              "feature_normalization",
-                                                              "features_per_head",
-                                                              "orthogonal_features",
-                                                              "feature_lengths",
-                                                              "feature_redraw_interval",
-                                                              "pattern",
-                                                              "stride",
-                                                              "summary",
-                                                              "summary_by_head",
-                                                              "integration",
-                                                              "max_span",
-                                                              "span_ramp",
-                                                              "span_loss",
-                                                              "initial_span",
-                                                              "clusters",
-                                                              "cluster_size",
-                                                              "local_heads",
-                                                              "local_window",
-                                                              "routing_norm",
-                                                              "routing_self",
-                                                              "centroid_decay",
-                                                              "commitment_loss",
-                                                              "tree_neighbors",
-                                                              "tree_levels",
-                                                              "attn_layers",
-                                                              "local_attn_chunk_length",
-                                                              "local_num_chunks_before",
-                                                              "local_num_chunks_after",
-                                                              "lsh_attn_chunk_length",
-                                                              "lsh_num_chunks_before",
-                                                              "lsh_num_chunks_after",
-                                                              "num_hashes",
-                                                              "num_buckets",
-                                                              "hash_seed",
-                                                              "lsh_attention_dropout",
-                                                              "axial_pos_shape",
-                                                              "axial_pos_embds_dim",
-                                                              "axial_pos_embds"};
-
-void read_windows(const ConfigReader& config, LanguageModelConfig& model) {
-  model.windows = layer_numbers(config, "windows", model.layers, 1);
-  model.dilations.assign(static_cast<std::size_t>(model.layers), 0);
-  if (config.has("dilations")) {
-    model.dilations = layer_numbers(config, "dilations", model.layers, 0);
-  }
-  model.dilated_heads =
-      config.integer("dilated_heads", std::min<Index>(2, model.heads), 0, model.heads);
-  for (Index layer = 0; layer < model.layers; ++layer) {
-    require(model.reach(layer) <= kMaxReach,
-            "{}: windows and dilations of layer {}: expected a reach of at most {}, found {}",
-            config.name(), layer, kMaxReach, model.reach(layer));
-  }
-}
-
-void read_compression(const ConfigReader& config, LanguageModelConfig& model) {
-  constexpr std::array<std::string_view, 2> kPositions = {"shared", "separate"};
-  MemoryLengths& lengths = model.lengths;
-  lengths.compressed = config.integer("compressed_memory_length", lengths.memory, 0, kMaxReach);
-  model.compression_rate = config.integer("compression_rate", 4, 1, kMaxReach);
-  model.compression =
-      static_cast<Compression>(config.choice("compression", kCompressions, "convolution"));
-  if (model.compression == Compression::dilated) {
-    model.dilation_rates = {1, 2, 4};
-    if (config.has("dilation_rates")) {
-      const auto count = static_cast<Index>(config.at("dilation_rates").size());
-      model.dilation_rates = layer_numbers(config, "dilation_rates", count, 1);
-    }
-  }
-  model.compression_loss = static_cast<CompressionLoss>(config.choice(
-      "compression_loss", kLosses, model.learns_compression() ? "attention" : "none"));
-  require(model.compression_loss != CompressionLoss::autoencoding ||
-              model.compression == Compression::convolution,
-          "{}: compression_loss: expected attention or none with the compression {}, as only a "
-          "convolution is undone by another, found autoencoding",
-          config.name(), kCompressions[static_cast<std::size_t>(model.compression)]);
-  const bool unrolls = model.compression_loss == CompressionLoss::backpropagation;
-  require(!unrolls || model.learns_compression(),
-          "{}: compression_loss: expected attention or none with the compression {}, which has no "
-          "weights, found bptt",
-          config.name(), kCompressions[static_cast<std::size_t>(model.compression)]);
-  model.unroll_segments =
-      config.integer("unroll_segments", unrolls ? 2 : 1, unrolls ? 2 : 1, unrolls ? 64 : 1);
-  model.separate_positions = config.choice("compressed_positions", kPositions, "separate") == 1;
-}
-
-void read_memory(const ConfigReader& config, LanguageModelConfig& model) {
-  constexpr std::array<std::string_view, 2> kEmpty = {"masked", "zeros"};
-  MemoryLengths& lengths = model.lengths;
-  lengths.segment = config.integer("segment_length", 512, 1, kMaxReach);
-  lengths.memory = config.integer("memory_length", lengths.segment, 0, kMaxReach);
-  lengths.clamp = config.integer("clamp_length", 0, 0, kMaxReach);
-  lengths.same_length = config.boolean("same_length", false);
-  model.begins_with_zeros = config.choice("empty_memory", kEmpty, "masked") == 1;
-  if (model.is_compressive()) read_compression(config, model);
-  check(lengths, model, config.name());
-}
 
 void read_block(const ConfigReader& config, LanguageModelConfig& model) {
   constexpr std::array<std::string_view, 2> kNorms = {"pre", "post"};
-  const bool is_post_usual = model.has_spans() || model.has_tree();
-  const Activation usual = model.is_sparse() ? Activation::quick_gelu
-                           : is_post_usual   ? Activation::relu
-                                             : Activation::gelu;
-  model.activation = config.has("hidden_act") ? activation_of(config) : usual;
-  model.post_norm = config.choice("norm_position", kNorms, is_post_usual ? "post" : "pre") == 1;
-  model.scales_embedding = config.boolean("embedding_scale", !model.has_own_layers());
+  const LmDefaults& usual = traits_of(model.attention).defaults;
+  model.activation = config.has("hidden_act") ? activation_of(config) : usual.activation;
+  model.post_norm = config.choice("norm_position", kNorms, usual.post_norm ? "post" : "pre") == 1;
+  model.scales_embedding = config.boolean("embedding_scale", usual.scales_embedding);
   model.attention_bias = config.boolean("attention_bias", false);
   model.shares_relative_biases = config.boolean("share_relative_biases", true);
   model.final_layer_norm = config.boolean("final_layer_norm", !model.post_norm);
-}
-
-/// Positions of a grid are rows as wide as the stride, and columns.
-void read_grid(const ConfigReader& config, LanguageModelConfig& model) {
-  require(model.is_sparse(),
-          "{}: positions: expected others with the attention {}, which has no stride, found grid",
-          config.name(), name_of(model.attention));
-  const Index stride = model.sparse.stride;
-  model.max_positions =
-      config.integer("max_position_embeddings", stride * stride, 1, kMaxPositions);
-  require(model.max_positions % stride == 0,
-          "{}: max_position_embeddings: expected a multiple of the stride of {}, found {}",
-          config.name(), stride, model.max_positions);
-}
-
-/// Spans need a key for each distance, which is all that says the order.
-void read_distance_keys(const ConfigReader& config, LanguageModelConfig& model) {
-  constexpr std::string_view kName = "distance_keys";
-  model.positions = static_cast<Positions>(config.choice("positions", kPositions, kName));
-  require(model.positions == Positions::distance_keys,
-          "{}: positions: expected {} with the attention adaptive, found {}", config.name(), kName,
-          name_of(model.positions));
+  model.dropout = rate_of(config, "dropout", 0.2);
+  model.attention_dropout =
+      rate_of(config, "attention_dropout", usual.drops_attention ? model.dropout : 0);
+  model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
+  model.initializer_range = positive(config, "initializer_range", 0.02);
+  model.initialization = static_cast<Initialization>(
+      config.choice("initialization", kInitializations,
+                    kInitializations[static_cast<std::size_t>(usual.initialization)]));
+  model.tie_word_embeddings = config.boolean("tie_word_embeddings", usual.ties_embeddings);
 }
 
 void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
-  if (model.has_spans()) return read_distance_keys(config, model);
-  const std::string_view usual = model.is_sparse()                            ? "grid"
-                                 : model.has_tree()                           ? "tree_keys"
-                                 : model.has_chunks()                         ? "axial"
-                                 : model.has_features() || model.has_routes() ? "sinusoidal"
-                                                                              : "relative";
-  model.positions = static_cast<Positions>(config.choice("positions", kPositions, usual));
-  if (model.positions == Positions::grid) return read_grid(config, model);
-  require(model.positions != Positions::distance_keys,
-          "{}: positions: expected others with the attention {}, found distance_keys",
-          config.name(), name_of(model.attention));
-  require(model.has_tree() || model.positions != Positions::tree_keys,
-          "{}: positions: expected others with the attention {}, found tree_keys", config.name(),
-          name_of(model.attention));
-  require(!model.has_tree() ||
-              (model.positions != Positions::relative && model.positions != Positions::infused),
-          "{}: positions: expected tree_keys, learned, sinusoidal or none with the attention "
-          "binary_partition, whose spans have no place of their own, found {}",
-          config.name(), name_of(model.positions));
-  const bool is_learned = model.positions == Positions::learned;
-  const bool is_axial = model.positions == Positions::axial;
-  require(model.has_chunks() || !is_axial,
-          "{}: positions: expected others than axial unless the attention is reformer, found the "
-          "attention {}",
-          config.name(), name_of(model.attention));
-  require(!model.has_features() || model.positions != Positions::relative,
-          "{}: positions: expected sinusoidal, learned, infused or none with the attention "
-          "performer, as a relative term is no product of features, found relative",
-          config.name());
-  require(!model.is_sparse() || model.positions != Positions::relative,
-          "{}: positions: expected grid, learned, sinusoidal, infused or none with the attention "
-          "sparse, found relative",
-          config.name());
-  require(!model.has_routes() ||
-              (model.positions != Positions::relative && model.positions != Positions::infused),
-          "{}: positions: expected sinusoidal, learned or none with the attention routing, whose "
-          "clusters have no distances, found {}",
-          config.name(), name_of(model.positions));
-  require(!model.has_memory() || !is_learned,
-          "{}: positions: expected relative, sinusoidal, infused or none with memories, as a text "
-          "of any length is read, found learned",
-          config.name());
-  if (is_learned) {
-    model.max_positions = config.integer("max_position_embeddings", 512, 1, kMaxPositions);
+  const LmAttentionTraits& traits = traits_of(model.attention);
+  const std::span<const Positions> possible = traits.positions;
+  model.positions =
+      static_cast<Positions>(config.choice("positions", kPositions, name_of(possible[0])));
+  std::string names;
+  for (std::size_t i = 0; i < possible.size(); ++i) {
+    const char* before = i == 0 ? "" : i + 1 < possible.size() ? ", " : " or ";
+    names += fmt::format("{}{}", before, name_of(possible[i]));
   }
-}
-
-void read_reformer_keys(const ConfigReader& config, LanguageModelConfig& model) {
-  const Positions positions = model.positions;
-  require(positions != Positions::relative && positions != Positions::infused,
-          "{}: positions: expected axial, learned, sinusoidal or none with the attention reformer, "
-          "whose keys have no positions of their own, found {}",
-          config.name(), name_of(positions));
-  require(!model.post_norm && model.final_layer_norm,
-          "{}: norm_position: expected pre with a final_layer_norm with the attention reformer, "
-          "found others",
-          config.name());
-  ReformerConfig& reformer = model.reformer;
-  reformer = read_reformer(config, model.layers);
-  Index usual = positions == Positions::learned ? model.max_positions : 4096;
-  if (positions == Positions::axial) {
-    read_axial(config, model.hidden_size, reformer);
-    usual = reformer.axial_shape[0] * reformer.axial_shape[1];
+  require(std::ranges::find(possible, model.positions) != possible.end(),
+          "{}: positions: expected {} with the attention {}{}, found {}", config.name(), names,
+          traits.name, traits.reason, name_of(model.positions));
+  if (model.positions == Positions::learned) {
+    model.max_positions = config.integer(kMostPositions, 512, 1, kMaxPositions);
   }
-  reformer.longest = config.integer("max_position_embeddings", usual, 1, kMaxPositions);
-  if (positions == Positions::axial) model.max_positions = std::min(usual, reformer.longest);
-  reformer.lsh_dropout = rate(config, "lsh_attention_dropout", model.attention_dropout);
 }
 
 }  // namespace
@@ -287,8 +89,13 @@ std::string_view name_of(Positions positions) {
   return kPositions[static_cast<std::size_t>(positions)];
 }
 
-std::string_view name_of(LmAttention attention) {
-  return kAttentions[static_cast<std::size_t>(attention)];
+std::string_view name_of(LmAttention attention) { return traits_of(attention).name; }
+
+double rate_of(const ConfigReader& config, const std::string& key, double otherwise) {
+  const double value = config.number(key, otherwise);
+  require(value >= 0 && value < 1, "{}: {}: expected a number from 0 to below 1, found {}",
+          config.name(), key, value);
+  return value;
 }
 
 std::string name_in(Index layer, const std::string& tensor) {
@@ -410,43 +217,21 @@ LanguageModelConfig parse_language_model(const ConfigReader& config) {
   require(is_old || type == kLanguageModelType, "{}: model_type: expected {} or {}, found {}",
           config.name(), kLanguageModelType, kCharacterLmType, formats::quote(type));
   LanguageModelConfig model;
+  std::vector<std::string_view> names, harmless = {kMostPositions};
+  for (const LmAttentionTraits& traits : lm_attentions()) {
+    names.push_back(traits.name);
+    std::ranges::copy(traits.keys, std::back_inserter(harmless));
+  }
   if (!is_old) {
     config.check_present("attention");
-    model.attention = static_cast<LmAttention>(config.choice("attention", kAttentions, ""));
+    model.attention = static_cast<LmAttention>(config.choice("attention", names, ""));
   }
   read_vocabulary(config, is_old ? "alphabet" : "vocabulary", model);
   read_sizes(config, model);
   read_block(config, model);
-  if (model.is_sparse()) model.sparse = read_sparse(config, model.heads);
-  if (model.has_spans()) model.spans = read_spans(config);
-  if (model.has_routes()) model.routing = read_routing(config, model.heads);
-  if (model.has_tree()) model.tree = read_tree(config);
   read_positions(config, model);
-  if (model.has_features()) model.features = read_features(config, true);
-  if (model.has_memory()) {
-    read_memory(config, model);
-  } else if (model.has_windows()) {
-    read_windows(config, model);
-  } else {
-    model.windows.assign(at(model.layers),
-                         model.has_spans() ? model.spans.ramp.longest : kMaxReach);
-    model.dilations.assign(at(model.layers), 0);
-  }
-  model.dropout = rate(config, "dropout", 0.2);
-  model.attention_dropout =
-      rate(config, "attention_dropout", model.has_spans() || model.has_tree() ? model.dropout : 0);
-  if (model.has_chunks()) read_reformer_keys(config, model);
-  model.layer_norm_eps = positive(config, "layer_norm_eps", 1e-5);
-  model.initializer_range = positive(config, "initializer_range", 0.02);
-  model.initialization = static_cast<Initialization>(
-      config.choice("initialization", kInitializations, model.is_sparse() ? "scaled" : "normal"));
-  model.tie_word_embeddings = config.boolean("tie_word_embeddings", !model.has_own_layers());
-  require(
-      !model.has_chunks() || !model.tie_word_embeddings,
-      "{}: tie_word_embeddings: expected false with the attention reformer, whose last rows are "
-      "twice as wide as its embeddings, found true",
-      config.name());
-  std::vector<std::string_view> harmless(kOfOneAttention.begin(), kOfOneAttention.end());
+  traits_of(model.attention).read(config, model);
+  // A configuration for several kinds of attention may have the keys of all.
   std::ranges::copy(bookkeeping_keys(), std::back_inserter(harmless));
   formats::refuse_unused_keys(config, {.always = harmless});
   return model;
@@ -473,40 +258,10 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   json["norm_position"] = config.post_norm ? "post" : "pre";
   json["embedding_scale"] = config.scales_embedding;
   json["attention_bias"] = config.attention_bias;
-  json["positions"] = name_of(config.positions);
-  if (config.max_positions > 0 || config.has_chunks()) {
-    json["max_position_embeddings"] =
-        config.has_chunks() ? config.reformer.longest : config.max_positions;
-  }
-  if (config.has_features()) write_features(config.features, json);
-  if (config.is_sparse()) write_sparse(config.sparse, json);
-  if (config.has_spans()) write_spans(config.spans, json);
-  if (config.has_routes()) write_routing(config.routing, json);
-  if (config.has_tree()) write_tree(config.tree, json);
-  if (config.has_chunks()) {
-    write_reformer(config.reformer, config.positions == Positions::axial, json);
-  }
   json["share_relative_biases"] = config.shares_relative_biases;
-  if (config.has_memory()) {
-    json["segment_length"] = config.lengths.segment;
-    json["memory_length"] = config.lengths.memory;
-    json["same_length"] = config.lengths.same_length;
-    json["clamp_length"] = config.lengths.clamp;
-    json["empty_memory"] = config.begins_with_zeros ? "zeros" : "masked";
-  } else if (config.has_windows()) {
-    json["windows"] = config.windows;
-    json["dilations"] = config.dilations;
-    json["dilated_heads"] = config.dilated_heads;
-  }
-  if (config.is_compressive()) {
-    json["compressed_memory_length"] = config.lengths.compressed;
-    json["compression_rate"] = config.compression_rate;
-    json["compression"] = kCompressions[static_cast<std::size_t>(config.compression)];
-    json["compression_loss"] = kLosses[static_cast<std::size_t>(config.compression_loss)];
-    if (config.unroll_segments > 1) json["unroll_segments"] = config.unroll_segments;
-    if (!config.dilation_rates.empty()) json["dilation_rates"] = config.dilation_rates;
-    json["compressed_positions"] = config.separate_positions ? "separate" : "shared";
-  }
+  json["positions"] = name_of(config.positions);
+  if (config.max_positions > 0) json[kMostPositions] = config.max_positions;
+  traits_of(config.attention).write(config, json);
   json["dropout"] = config.dropout;
   json["attention_dropout"] = config.attention_dropout;
   json["layer_norm_eps"] = config.layer_norm_eps;

@@ -192,8 +192,6 @@ struct LanguageModelConfig {
   bool is_sparse() const { return attention == LmAttention::sparse; }
   bool has_spans() const { return attention == LmAttention::adaptive; }
   bool has_tree() const { return attention == LmAttention::binary_partition; }
-  /// The defaults are those of a paper of its own, not those of Transformer-XL.
-  bool has_own_layers() const { return reads_whole() || is_sparse() || has_spans() || has_tree(); }
   bool has_memory() const { return attention == LmAttention::recurrent || is_compressive(); }
   bool has_features() const { return attention == LmAttention::performer; }
   bool has_chunks() const { return attention == LmAttention::reformer; }
@@ -222,6 +220,12 @@ struct LanguageModelConfig {
   /// How far back the last layer sees through those below it.
   Index receptive_field() const;
 };
+
+/// The key of the most characters of a text.
+inline constexpr const char* kMostPositions = "max_position_embeddings";
+
+/// A rate of dropout. Throws Error unless it is from 0 to below 1.
+double rate_of(const formats::ConfigReader& config, const std::string& key, double otherwise);
 
 /// Name of a tensor of a layer: "layers.3.up.weight".
 std::string name_in(Index layer, const std::string& tensor);

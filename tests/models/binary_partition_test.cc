@@ -268,7 +268,8 @@ TEST(BinaryPartition, ConfigurationsThatDoNotFitAreRefused) {
             "attention binary_partition, whose spans have no place of their own, found relative");
   EXPECT_NE(refused({{"positions", "infused"}}), "");
   EXPECT_EQ(refused({{"attention", "dense"}, {"positions", "tree_keys"}}),
-            "config.json: positions: expected others with the attention dense, found tree_keys");
+            "config.json: positions: expected relative, sinusoidal, learned, infused or none with "
+            "the attention dense, found tree_keys");
   for (const char* positions : {"tree_keys", "learned", "none"}) {
     const Json written = to_json(parsed(treed({{"positions", positions}})));
     EXPECT_EQ(to_json(parsed(written)), written);
