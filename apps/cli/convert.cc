@@ -219,9 +219,9 @@ void add_convert(CLI::App& program, Action& action) {
       ->required()
       ->type_name("");
   verb.add_option("TARGET", flags->target, "folder to write")->required()->type_name("");
-  add_choice(verb, "--to", flags->to,
-             {"longformer", "linformer", "performer", "blockwise", "big_bird", "longformer-lm",
-              "safetensors", "bin"},
+  std::vector<std::string> targets = conversion_targets();
+  targets.insert(targets.end(), {"safetensors", "bin"});
+  add_choice(verb, "--to", flags->to, targets,
              "what to make (longformer); safetensors and bin are --format");
   add_fields(verb, fields(flags->options));
   verb.get_option("--window")->check(CLI::Validator(even, ""));
@@ -229,13 +229,7 @@ void add_convert(CLI::App& program, Action& action) {
                   "text on which to compare the result with the source, layer by layer")
       ->type_name("FILE");
   add_encoding(verb, flags->encoding)->needs(verb.get_option("--report"));
-  CLI::Option* merge = verb.get_option("--merge-adapter");
-  for (const char* name :
-       {"--max-positions", "--window", "--dilation", "--dilated-heads", "--cross-attention-rows",
-        "--projected-length", "--projection", "--projection-sharing", "--projection-initialization",
-        "--features", "--feature-kernel", "--feature-epsilon", "--seed", "--report", "--rotary"}) {
-    merge->excludes(verb.get_option(name));
-  }
+  verb.get_option("--merge-adapter")->excludes(verb.get_option("--report"));
   add_json(verb, flags->source);
   verb.callback(
       [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });

@@ -93,6 +93,8 @@ struct FolderInfo {
 FolderInfo inspect(const std::string& folder, const std::string& adapter = {});
 
 OptionFields fields(ConvertOptions& options);
+/// What ConvertOptions::target can be.
+std::vector<std::string> conversion_targets();
 
 /// Position rows are copied cyclically or cut; query/key/value are copied into the global
 /// projections where the source has none; heads are kept; the tokenizer and sentence-transformers

@@ -1,8 +1,17 @@
 // The options of conversions, described.
-#include <string>
+#include "api/convert_options.h"
 
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
 #include "core/option_fields.h"
+#include "formats/option_json.h"
 #include "longformer/checkpoint.h"
+#include "models/convert/targets.h"
 
 namespace longformer {
 namespace {
@@ -130,6 +139,31 @@ OptionFields fields(ConvertOptions& options) {
               .help = "replace a previous result in TARGET"},
          });
   return all;
+}
+
+std::vector<std::string> conversion_targets() { return models::conversion_targets(); }
+
+void refuse_other_options(ConvertOptions options) {
+  constexpr std::array<std::string_view, 4> kOfAll = {"format", "overwrite", "merge_adapter",
+                                                      "seed"};
+  constexpr std::array<std::string_view, 1> kOfMerging = {"dtype"};
+  const models::ConversionTarget& target = models::conversion_target(options.target);
+  const bool merges = !options.merge_adapter.empty();
+  const std::span<const std::string_view> own = merges ? kOfMerging : target.options;
+  ConvertOptions usual;
+  const auto defaults = formats::json_of(fields(usual));
+  for (const auto& [name, value] : formats::json_of(fields(options)).items()) {
+    const auto is_in = [&name](std::span<const std::string_view> names) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    if (value == defaults.at(name) || is_in(kOfAll) || is_in(own)) continue;
+    std::string label = name;
+    std::ranges::replace(label, '_', ' ');
+    const std::string of =
+        merges ? "beside an adapter that is merged" : fmt::format("for a {}", target.name);
+    fail(OptionName(name, label), "expected none {}, found {}", of,
+         value.is_string() ? value.get<std::string>() : value.dump());
+  }
 }
 
 }  // namespace longformer

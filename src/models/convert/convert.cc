@@ -21,6 +21,7 @@
 #include "models/convert/original_config.h"
 #include "models/convert/reattended.h"
 #include "models/convert/reformer.h"
+#include "models/convert/targets.h"
 #include "models/convert/tensors.h"
 #include "models/convert/transformer_xl.h"
 #include "models/language_model_config.h"
@@ -52,7 +53,7 @@ struct Conversion {
   WeightPlan plan;
 
   bool writes_texts() const { return config.decoder.has_value(); }
-  bool keeps_attention() const { return options.target == "longformer"; }
+  bool keeps_attention() const { return conversion_target(options.target).set == nullptr; }
   std::vector<Index> windows() const {
     const auto layers = static_cast<std::size_t>(config.layers);
     const Index usual = writes_texts() ? 1024 : 512;
@@ -204,18 +205,9 @@ void check_options(const ConvertOptions& options) {
     require(dilation >= 1 && dilation <= kMaxDilation, OptionName("dilation"),
             "expected numbers from 1 to {}, found {}", kMaxDilation, dilation);
   }
-  require(options.dilations.empty() || options.target == "longformer", OptionName("dilation"),
-          "expected none for a {}, which has no windows, found {}", options.target,
-          fmt::join(options.dilations, ","));
   require(!options.dilated_heads || !options.dilations.empty(),
           OptionName("dilated_heads", "dilated heads"),
           "expected a dilation beside it, found none");
-  const bool is_known = options.target == "longformer" || options.target == "linformer" ||
-                        options.target == "performer" || options.target == "blockwise" ||
-                        options.target == "big_bird" || makes_language_model(options);
-  require(is_known,
-          "target: expected longformer, linformer, performer, blockwise, big_bird or {}, found {}",
-          kLanguageModelType, quote(options.target));
   require(options.format == "safetensors" || options.format == "bin", OptionName("format"),
           "expected safetensors or bin, found {}", quote(options.format));
 }
@@ -295,9 +287,8 @@ Conversion read_source(const std::string& source, const std::string& target,
   }
   conversion.config = parse_config(formats::ConfigReader(conversion.source_json, path));
   const Index usual = conversion.writes_texts() ? 16384 : 4096;
-  const bool keeps_length = conversion.config.has_global_projections() ||
-                            options.target == "linformer" || options.target == "performer" ||
-                            options.target == "blockwise";
+  const bool keeps_length =
+      conversion.config.has_global_projections() || conversion_target(options.target).keeps_length;
   const Index positions = keeps_length ? conversion.config.max_tokens() : usual;
   const std::size_t windows = options.windows.size();
   require(windows <= 1 || windows == static_cast<std::size_t>(conversion.config.layers),
@@ -373,11 +364,8 @@ std::function<std::string(const std::string&)> names_in_files(const EncoderConfi
 
 ConvertedFrom merge_adapter(const std::string& source, const std::string& target,
                             const ConvertOptions& options) {
-  require(options.target == "longformer" && !options.max_positions && options.windows.empty() &&
-              options.dilations.empty(),
-          OptionName("merge_adapter"),
-          "expected no other attention and no other length beside it: convert the "
-          "folder with the merged weights");
+  require(options.target == "longformer", OptionName("merge_adapter"),
+          "expected no other attention beside it: convert the folder with the merged weights");
   Conversion conversion;
   conversion.source = source;
   conversion.target = target_folder_of(target);

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "kernels/rows.h"
 #include "models/attention/attention.h"
-#include "models/block_families.h"
+#include "models/convert/targets.h"
 #include "models/edges.h"
 #include "models/encoder.h"
 #include "models/registry.h"
@@ -39,26 +39,6 @@ EncoderConfig parsed(const Json& json, const std::string& target) {
     ErrorParts parts = error.parts();
     parts.subject = parts.option = parts.key;
     throw Error(std::move(parts));
-  }
-}
-
-void add_settings(const ConvertOptions& options, Json& json) {
-  const auto add = [&](const char* key, const std::string& value) {
-    if (!value.empty()) json[key] = value;
-  };
-  if (options.target == "linformer") {
-    if (options.projected_length) json["projected_length"] = *options.projected_length;
-    add("projection", options.projection);
-    add("projection_sharing", options.projection_sharing);
-    json["projection_initialization"] = "pooled";
-    add("projection_initialization", options.projection_initialization);
-  } else if (options.target == "performer") {
-    if (options.features) json["features"] = *options.features;
-    add("feature_kernel", options.feature_kernel);
-    if (options.feature_epsilon) json["feature_epsilon"] = *options.feature_epsilon;
-  } else if (options.target == "blockwise") {
-    if (options.blocks) json["blocks"] = *options.blocks;
-    if (!options.block_heads.empty()) json["block_heads"] = options.block_heads;
   }
 }
 
@@ -102,9 +82,6 @@ bool is_of_head(const std::string& name) {
 Json reattended_config(const std::string& folder, const Json& source, const EncoderConfig& config,
                        const ConvertOptions& options, Index max_tokens) {
   const std::string base = base_of(folder, config);
-  require(options.windows.empty(), OptionName("window"),
-          "expected none for a {}, which has no windows, found {}", options.target,
-          options.windows.size());
   Json json = source;
   for (const char* key : {"_name_or_path", "transformers_version", "attention_window",
                           "attention_dilation", "auto_map", "position_embedding_type", kEdgesKey}) {
@@ -127,11 +104,9 @@ Json reattended_config(const std::string& folder, const Json& source, const Enco
   json["layer_norm_eps"] = config.layer_norm_eps;
   if (is_big_bird) json["hidden_act"] = name_of(config.activation);
   json["pad_token_id"] = config.pad_token_id;
-  add_settings(options, json);
-  const EncoderConfig target = parsed(json, options.target);
-  if (target.linformer) write_linformer(*target.linformer, json);
-  if (target.features) write_features(*target.features, json);
-  if (target.recipe.shifted_blocks) write_shifted_blocks(*target.recipe.shifted_blocks, json);
+  const ConversionTarget& made = conversion_target(options.target);
+  made.set(options, json);
+  made.write(parsed(json, options.target), json);
   return json;
 }
 

@@ -1,0 +1,35 @@
+// What `convert` makes, and the options that belong to it (docs/convert.md). A target is one row in
+// targets.cc.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/json.h"
+#include "longformer/options.h"
+#include "models/config.h"
+
+namespace longformer::models {
+
+struct ConversionTarget {
+  /// The model_type of the result.
+  std::string_view name;
+  /// Options beside those of all targets.
+  std::span<const std::string_view> options = {};
+  /// The result reads as many tokens as the source unless told otherwise.
+  bool keeps_length = false;
+  /// For encoders that only attend otherwise: puts options into config.json, and what they and its
+  /// defaults mean.
+  void (*set)(const ConvertOptions& options, nlohmann::ordered_json& json) = nullptr;
+  void (*write)(const EncoderConfig& config, nlohmann::ordered_json& json) = nullptr;
+};
+
+/// "longformer, linformer … or longformer-lm".
+std::string conversion_target_names();
+std::vector<std::string> conversion_targets();
+/// Throws Error for a name that is no target.
+const ConversionTarget& conversion_target(std::string_view name);
+
+}  // namespace longformer::models
