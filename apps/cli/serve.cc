@@ -1,5 +1,6 @@
 // longformer serve: models over HTTP.
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -128,12 +129,13 @@ server::ServerOptions server_options(const ServeFlags& flags, Messages& messages
 }
 
 server::LoadedModels load_models(const ServeFlags& flags, Messages& messages,
-                                 const std::shared_ptr<server::Metrics>& metrics) {
+                                 const std::shared_ptr<server::Metrics>& metrics,
+                                 const std::shared_ptr<Turns>& turns) {
   server::LoadedModels models;
   LoadOptions options = {.dtype = flags.dtype,
                          .threads = static_cast<int>(flags.threads),
                          .note = [&messages](const std::string& text) { messages.note(text); }};
-  options.turns = shared_turns(flags.by_arrival);
+  options.turns = turns;
   if (!flags.adapters.empty()) options.layers = shared_layers();
   options.pass = [metrics](const PassReport& pass) { metrics->add(pass); };
   const auto add = [&models](std::unique_ptr<const server::ServedModel> model,
@@ -202,9 +204,15 @@ void notify_systemd(const char* state) {
 
 void serve(const ServeFlags& flags, Messages& messages) {
   const StopSignals signals;
-  const server::ServerOptions options = server_options(flags, messages);
+  server::ServerOptions options = server_options(flags, messages);
   const auto metrics = std::make_shared<server::Metrics>();
-  server::LoadedModels models = load_models(flags, messages, metrics);
+  const std::shared_ptr<Turns> turns = shared_turns(flags.by_arrival);
+  options.rest = [turns] {
+    release_memory(*turns);
+    // Bodies, vectors and JSON lay in the heap.
+    malloc_trim(0);
+  };
+  server::LoadedModels models = load_models(flags, messages, metrics, turns);
   std::async(std::launch::async, [&] { warm_up(models); }).get();
   const Embedder* embedder = nullptr;
   for (const auto& model : models.all) {

@@ -1,7 +1,5 @@
 #include "desks.h"
 
-#include <utility>
-
 namespace longformer::server {
 
 Desks::~Desks() {
@@ -45,7 +43,7 @@ void Desks::serve(Desk& own, std::function<void()> first) {
       waiting_.pop_front();
     } else {
       idle_.push_back(&own);
-      own.changed.wait(lock, [&] { return own.work != nullptr || ends_; });
+      wait(own, lock);
       if (own.work == nullptr) return;
     }
     const auto work = std::exchange(own.work, nullptr);
@@ -53,6 +51,19 @@ void Desks::serve(Desk& own, std::function<void()> first) {
     work();
     lock.lock();
   }
+}
+
+void Desks::wait(Desk& own, std::unique_lock<std::mutex>& lock) {
+  const auto is_called = [&] { return own.work != nullptr || ends_; };
+  if (rest_.work && !own.changed.wait_for(lock, rest_.after, is_called)) {
+    // The one that was busy last.
+    if (idle_.size() == threads_.size() && idle_.back() == &own) {
+      lock.unlock();
+      rest_.work();
+      lock.lock();
+    }
+  }
+  own.changed.wait(lock, is_called);
 }
 
 }  // namespace longformer::server

@@ -111,7 +111,7 @@ Server::Server(Api& api, ServerOptions options)
     : api_(api),
       options_(std::move(options)),
       http_(options_.http, *this),
-      desks_(static_cast<std::size_t>(api.options().most_requests)) {
+      desks_(static_cast<std::size_t>(api.options().most_requests), {.work = options_.rest}) {
   api_.set_gauges([this] { return gauges(); });
 }
 

@@ -26,6 +26,8 @@ struct ServerOptions {
   /// The origins that pages may ask from besides the server's own; "*" for all.
   std::vector<std::string> allowed_origins;
   std::chrono::milliseconds grace{30'000};
+  /// Called when nobody has asked for some seconds.
+  std::function<void()> rest;
   /// Called for each request that is over with a line for the log: never bodies, keys or headers.
   std::function<void(const std::string& line)> log;
   bool log_is_json = false;

@@ -266,6 +266,8 @@ std::shared_ptr<Turns> shared_turns(bool by_arrival) {
   return std::make_shared<Turns>(by_arrival ? Turns::Order::arrival : Turns::Order::shortest);
 }
 
+void release_memory(Turns& turns) { turns.memory().clear(); }
+
 double Model::seconds_before(std::int64_t tokens) const {
   const Runner& runner = implementation_->runner;
   return runner.turns().seconds_before(runner.seconds_of(tokens));
