@@ -18,6 +18,8 @@ class Turns;
 /// For LoadOptions of several models. `by_arrival`: calls compute one after the other as they came,
 /// like those of a server with one queue, to compare with.
 std::shared_ptr<Turns> shared_turns(bool by_arrival = false);
+/// Gives memory of passes that are over back to the system; the next ones take it anew. Any thread.
+void release_memory(Turns& turns);
 
 namespace models {
 class SharedLayers;
@@ -86,7 +88,7 @@ struct LoadOptions {
   /// At most kMostThreads; 0 takes what this process may use (longformer/threads.h).
   int threads = 0;
   /// The folder of a LoRA adapter of the model, as peft writes it; empty: none. Its additions are
-  /// merged into the weights while they are loaded, in fp32.
+  /// merged into the weights while they are loaded, in fp32; with `layers` they stay apart.
   std::string adapter = {};
   /// The verb whose head is wanted ("classify", "ner" …): it counts where architectures of
   /// config.json names no head and the weights have its tensors. Empty: the head is then found by
@@ -98,8 +100,9 @@ struct LoadOptions {
   /// Models of a process that compute in turns with each other, because the cores are too few for
   /// two of them; null: a model takes turns with itself.
   std::shared_ptr<Turns> turns = {};
-  /// Models of one folder that differ by their adapters: what no adapter changes is in memory once
-  /// for those that are given the same. Null: a model shares nothing but the pages of its file.
+  /// Models of one folder that differ by their adapters: its layers are in memory once for those
+  /// that are given the same, and each has what its adapter adds (B·A, biases) or has whole. Null:
+  /// a model shares nothing but the pages of its file.
   std::shared_ptr<models::SharedLayers> layers = {};
   /// Called after each pass, on the thread that has computed it. It must not throw, and must stay
   /// valid as long as the model.

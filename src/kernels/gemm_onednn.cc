@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "core/cpu.h"
@@ -192,6 +193,14 @@ void reorder(memory& from, memory& to) {
   const NoFork whole;
   dnnl::reorder(from, to).execute(thread_stream(), from, to);
   thread_stream().wait();
+}
+
+void* thread_scratch(std::size_t bytes) {
+  thread_local std::vector<std::byte> scratch;
+  scratch.resize(std::max(scratch.size(), bytes + 64));
+  void* aligned = scratch.data();
+  std::size_t space = scratch.size();
+  return std::align(64, bytes, aligned, space);
 }
 
 }  // namespace longformer::kernels::onednn

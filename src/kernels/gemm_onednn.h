@@ -50,4 +50,7 @@ void sgemm(const GemmShape& shape, const float* a, const float* b, float* c);
 /// Copies into another layout, on free_threads().
 void reorder(dnnl::memory& from, dnnl::memory& to);
 
+/// Memory of the calling thread for one primitive at a time.
+void* thread_scratch(std::size_t bytes);
+
 }  // namespace longformer::kernels::onednn

@@ -12,27 +12,47 @@
 namespace longformer::models {
 namespace {
 
+/// Layers of one shape that are stacked: their names, and those of their biases where they have
+/// any.
+struct LayerNames {
+  std::vector<std::string> layers = {}, biases = {};
+  LinearShape shape = {};
+};
+
 /// The parameters of some layers, stacked.
 struct Stacked {
   std::vector<Tensor> matrices = {}, biases = {};
-  /// Additions of adapters to each part.
+  /// Additions of adapters that are trained, to each part.
   std::vector<ops::LowRank> additions = {};
 };
 
+Stacked read(const LayerSource& source, const Weights& weights, const LayerNames& names,
+             double bias_value) {
+  Stacked layers;
+  for (std::size_t i = 0; i < names.layers.size(); ++i) {
+    const auto& [out, in] = names.shape;
+    layers.matrices.push_back(weights.get(names.layers[i] + ".weight", {out, in},
+                                          Init::normal(source.initializer_range)));
+    layers.additions.push_back(weights.low_rank(names.layers[i], out, in));
+    if (names.biases.empty()) continue;
+    layers.biases.push_back(weights.get(names.biases[i], {out}, Init::constant(bias_value)));
+  }
+  return layers;
+}
+
 /// Layers of one key have the same numbers in the same form.
-std::string key_of(const LayerSource& source, std::span<const std::string> names,
-                   const LinearParts& parts) {
-  return fmt::format("{}: {} {} {} {} {} {}", source.weights.path(), fmt::join(names, " "),
-                     name_of(parts.dtype.value_or(source.dtype)),
-                     parts.activation ? static_cast<int>(*parts.activation) : -1, parts.has_bias,
-                     parts.slabs.in, parts.slabs.out);
+std::string key_of(const LayerSource& source, const LayerNames& names, const LinearParts& parts) {
+  return fmt::format("{}: {} {} {} {} {} {}", source.weights.path(), fmt::join(names.layers, " "),
+                     fmt::join(names.biases, " "), name_of(parts.dtype.value_or(source.dtype)),
+                     parts.activation ? static_cast<int>(*parts.activation) : -1, parts.slabs.in,
+                     parts.slabs.out);
 }
 
 /// The place that shares the layers of these names; null for none.
-SharedLayers* shared(const LayerSource& source, std::span<const std::string> names) {
+SharedLayers* shared(const LayerSource& source, const LayerNames& names) {
   SharedLayers* layers = nullptr;
   if (source.weights.keeps_tensors()) return nullptr;
-  for (const std::string& name : names) {
+  for (const std::string& name : names.layers) {
     layers = source.weights.shared(name);
     if (layers == nullptr) return nullptr;
   }
@@ -50,28 +70,44 @@ ops::Linear stacked(const LayerSource& source, Stacked layers, const LinearParts
   return dense;
 }
 
-ops::Linear packed_once(const LayerSource& source, std::span<const std::string> names,
-                        const Stacked& layers, const LinearParts& parts = {}) {
-  const auto pack = [&] { return stacked(source, layers, parts); };
+/// A packed layer of several models with what the adapter of this one adds to it.
+ops::Linear with_adapter(const LayerSource& source, const LayerNames& names,
+                         const LinearParts& parts, const ops::Linear& dense) {
+  const Weights& weights = source.weights;
+  bool is_changed = false;
+  Stacked own;
+  for (const std::string& name : names.layers) {
+    own.additions.push_back(weights.addition(name));
+    is_changed = is_changed || !own.additions.back().empty();
+  }
+  for (const std::string& name : names.biases) {
+    own.biases.push_back(weights.get(name, {names.shape.out}, Init::constant(parts.bias_value)));
+    is_changed = is_changed || weights.changes_bias(name);
+  }
+  return is_changed ? dense.adapted(own.additions, own.biases) : dense;
+}
+
+ops::Linear packed_once(const LayerSource& source, const LayerNames& names,
+                        const LinearParts& parts) {
+  const auto pack = [&](const Weights& weights) {
+    return stacked(source, read(source, weights, names, parts.bias_value), parts);
+  };
   SharedLayers* together = shared(source, names);
-  return together == nullptr ? pack() : together->get(key_of(source, names, parts), pack);
+  if (together == nullptr) return pack(source.weights);
+  const ops::Linear dense = together->get(key_of(source, names, parts),
+                                          [&] { return pack(source.weights.without_adapter()); });
+  return with_adapter(source, names, parts, dense);
 }
 
 }  // namespace
 
 ops::Linear linear(const LayerSource& source, const std::string& name, LinearShape shape,
                    const LinearParts& parts) {
-  Stacked layer = {.matrices = {source.weights.get(name + ".weight", {shape.out, shape.in},
-                                                   Init::normal(source.initializer_range))},
-                   .additions = {source.weights.low_rank(name, shape.out, shape.in)}};
+  LayerNames names = {.layers = {name}, .shape = shape};
   if (parts.has_bias) {
-    const std::string usual = name + ".bias";
-    layer.biases.push_back(source.weights.get(parts.bias_name.empty() ? usual : parts.bias_name,
-                                              {shape.out}, Init::constant(parts.bias_value)));
+    names.biases.push_back(parts.bias_name.empty() ? name + ".bias" : parts.bias_name);
   }
-  std::vector<std::string> names = {name};
-  if (!parts.bias_name.empty()) names.push_back(parts.bias_name);
-  return packed_once(source, names, layer, parts);
+  return packed_once(source, names, parts);
 }
 
 ops::Linear convolution(const LayerSource& source, const std::string& name, LinearShape shape,
@@ -87,15 +123,11 @@ ops::Linear convolution(const LayerSource& source, const std::string& name, Line
 
 ops::Linear stacked_linear(const LayerSource& source, std::span<const std::string> names,
                            LinearShape shape, bool has_bias) {
-  Stacked layers;
+  LayerNames stack = {.layers = {names.begin(), names.end()}, .shape = shape};
   for (const std::string& name : names) {
-    layers.matrices.push_back(source.weights.get(name + ".weight", {shape.out, shape.in},
-                                                 Init::normal(source.initializer_range)));
-    layers.additions.push_back(source.weights.low_rank(name, shape.out, shape.in));
-    if (!has_bias) continue;
-    layers.biases.push_back(source.weights.get(name + ".bias", {shape.out}, Init::zeros()));
+    if (has_bias) stack.biases.push_back(name + ".bias");
   }
-  return packed_once(source, names, layers, {.has_bias = has_bias});
+  return packed_once(source, stack, {});
 }
 
 ops::LayerNorm layer_norm(const LayerSource& source, const std::string& name, Index width) {

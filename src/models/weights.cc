@@ -187,15 +187,30 @@ Weights Weights::trained(Weights weights, Training training) {
   return weights;
 }
 
-SharedLayers* Weights::shared(const std::string& name) const {
-  if (shared_ == nullptr || adapter_ == nullptr) return shared_.get();
-  const auto is_whole = [&](const char* part) { return adapter_->whole().contains(name + part); };
-  const bool changes =
-      is_whole("") || is_whole(".weight") || is_whole(".bias") || adapter_->layers().contains(name);
-  return changes ? nullptr : shared_.get();
+SharedLayers* Weights::shared(const std::string& layer) const {
+  const bool is_whole = adapter_ != nullptr && (adapter_->whole().contains(layer) ||
+                                                adapter_->whole().contains(layer + ".weight"));
+  return is_whole ? nullptr : shared_.get();
+}
+
+ops::LowRank Weights::addition(const std::string& layer) const {
+  if (adapter_ == nullptr) return {};
+  const auto found = adapter_->layers().find(layer);
+  if (found == adapter_->layers().end()) return {};
+  return {.a = found->second.a, .b = found->second.b, .scale = found->second.scale};
+}
+
+bool Weights::changes_bias(const std::string& name) const {
+  if (adapter_ == nullptr) return false;
+  constexpr std::string_view kBias = ".bias";
+  if (adapter_->whole().contains(name)) return true;
+  if (!name.ends_with(kBias)) return false;
+  const auto found = adapter_->layers().find(name.substr(0, name.size() - kBias.size()));
+  return found != adapter_->layers().end() && !found->second.bias.empty();
 }
 
 Weights Weights::adapted(Weights weights, std::shared_ptr<const Adapter> adapter) {
+  weights.unadapted_ = std::make_shared<const Weights>(weights);
   for (const auto& [layer, added] : adapter->layers()) {
     const std::string name = layer + ".weight";
     const auto found = weights.tensors_.find(name);

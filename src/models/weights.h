@@ -154,11 +154,17 @@ class Weights {
   /// that it finds in `like`; in nothing, when that is null: the parts that every model has.
   static Weights recording(const Weights* like = nullptr);
 
-  /// Layers that no adapter changes are packed once for all weights of the file that are given the
-  /// same.
+  /// Layers are packed once for all weights of the file that are given the same; what an adapter
+  /// adds to them is kept apart.
   void share(std::shared_ptr<SharedLayers> layers) { shared_ = std::move(layers); }
-  /// Null where nothing is shared, and for a layer or tensor that the adapter changes.
-  SharedLayers* shared(const std::string& name) const;
+  /// Null where nothing is shared, and for a layer whose matrix the adapter has whole.
+  SharedLayers* shared(const std::string& layer) const;
+  /// These weights without their adapter.
+  const Weights& without_adapter() const { return unadapted_ ? *unadapted_ : *this; }
+  /// What the adapter adds to the product of a layer, merged in "LAYER.weight"; empty for nothing.
+  ops::LowRank addition(const std::string& layer) const;
+  /// Whether the adapter has a vector of the model whole, or adds to it.
+  bool changes_bias(const std::string& name) const;
 
   bool is_trained() const { return parameters_ != nullptr; }
   bool is_recording() const { return records_ != nullptr; }
@@ -261,6 +267,7 @@ class Weights {
   formats::StoredTensors tensors_;
   std::map<std::string, std::string> stored_names_;
   std::shared_ptr<const Adapter> adapter_;
+  std::shared_ptr<const Weights> unadapted_;
   std::shared_ptr<SharedLayers> shared_;
 };
 

@@ -260,6 +260,22 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
   }
 }
 
+Linear Linear::adapted(std::span<const LowRank> additions, std::span<const Tensor> biases) const {
+  std::vector<kernels::LowRankProduct> products;
+  const Index width = out_ / std::ssize(additions);
+  Index column = 0;
+  for (const LowRank& addition : additions) {
+    if (!addition.empty()) {
+      products.push_back(
+          {.column = column, .a = addition.a, .b = addition.b, .scale = addition.scale});
+    }
+    column += width;
+  }
+  Linear layer = *this;
+  layer.packed_ = std::make_shared<const kernels::PackedLinear>(*packed_, biases, products);
+  return layer;
+}
+
 bool wants_gradient(const Linear& dense) {
   const auto trained = [](const Tensor& tensor) { return wants_gradient(tensor); };
   for (std::size_t i = 0; i < dense.weights().size(); ++i) {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/gemm.h"
+#include "kernels/packed_linear.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
@@ -50,6 +50,9 @@ class Linear {
 
   /// Adds to the products of a trainable layer; one for each weight.
   void adapt(std::vector<LowRank> additions) { low_rank_ = std::move(additions); }
+  /// A packed layer with the same weights in memory, with additions to its products, one for each
+  /// weight, and with other biases unless these are empty.
+  Linear adapted(std::span<const LowRank> additions, std::span<const Tensor> biases) const;
 
   Index in_features() const { return in_; }
   Index out_features() const { return out_; }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/threads.h"
-#include "kernels/gemm.h"
+#include "kernels/packed_linear.h"
 #include "ops/context.h"
 
 namespace longformer::ops {

@@ -153,7 +153,7 @@ def widened(base, folder):
     return folder
 
 
-def test_layers_that_no_adapter_changes_are_in_memory_once(base, tmp_path):
+def test_layers_are_in_memory_once(base, tmp_path):
     model = widened(base, tmp_path / "wide")
     few, every = finetune(model, tmp_path / "few"), finetune(model, tmp_path / "all", "--lora-target", "all-linear")
     used = {}
@@ -164,5 +164,6 @@ def test_layers_that_no_adapter_changes_are_in_memory_once(base, tmp_path):
         server.stop()
     weights = (model / "model.safetensors").stat().st_size
     assert weights > 10e6
-    assert used["few"] - used["alone"] < weights, used
-    assert used["all"] - used["alone"] > 5 * weights, "adapters of all layers have copies of all"
+    for name in ("few", "all"):
+        # What rank 2 adds is small beside layers; the rest is tables, tokenizers and heads of six models.
+        assert used[name] - used["alone"] < weights, used
