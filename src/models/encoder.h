@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "models/attention/global_local.h"
+#include "models/axial_table.h"
 #include "models/distances.h"
 #include "models/funnel.h"
 #include "models/network.h"
+#include "models/reversible_stack.h"
 #include "ops/embedding.h"
 
 namespace longformer::models {
@@ -49,7 +51,10 @@ class Encoder final : public Network {
   std::optional<ops::LayerNorm> embedding_norm_;
   std::optional<ops::Linear> projection_;
   std::optional<GlobalRows> global_rows_;
+  std::optional<AxialTable> axial_;
   Stack layers_;
+  /// In place of them in a Reformer.
+  std::optional<ReversibleStack> reversible_;
   /// The way through them, where their rows become fewer.
   std::optional<Funnel> funnel_;
   /// Behind the last layer.

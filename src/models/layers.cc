@@ -66,8 +66,10 @@ ops::Linear linear(const LayerSource& source, const std::string& name, LinearSha
                    .additions = {source.weights.low_rank(name, shape.out, shape.in)}};
   if (parts.has_bias) {
     const std::string usual = name + ".bias";
-    layer.biases.push_back(source.weights.get(parts.bias_name.empty() ? usual : parts.bias_name,
-                                              {shape.out}, Init::constant(parts.bias_value)));
+    Init init = Init::constant(parts.bias_value);
+    init.is_frozen = !parts.trains_bias;
+    layer.biases.push_back(
+        source.weights.get(parts.bias_name.empty() ? usual : parts.bias_name, {shape.out}, init));
   }
   std::vector<std::string> names = {name};
   if (!parts.bias_name.empty()) names.push_back(parts.bias_name);

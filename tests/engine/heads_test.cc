@@ -173,6 +173,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Folder{"tiny_big_bird_classifier", "sequence-classification", 3},
                     Folder{"tiny_big_bird_qa", "question-answering", 0},
                     Folder{"tiny_funnel_classifier", "sequence-classification", 3},
+                    Folder{"tiny_reformer_classifier", "sequence-classification", 3},
+                    Folder{"tiny_reformer_qa", "question-answering", 0},
                     Folder{"tiny_deberta_v2_classifier", "sequence-classification", 3}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -30,8 +30,10 @@ ops::Linear decoder(const models::EncoderConfig& config, const models::LayerSour
   if (first != second && weights.has(first) && weights.has(second)) weights.tie(second, first);
   return models::linear(
       source, tied ? models::kWordEmbeddingLayer : std::string(names.decoder),
-      {config.vocab_size, config.embedding_size},
-      {.has_bias = config.head.decoder_bias, .bias_name = weights.has(first) ? first : second});
+      {config.vocab_size, names.dense.empty() ? config.last_size() : config.embedding_size},
+      {.has_bias = config.head.decoder_bias,
+       .bias_name = weights.has(first) ? first : second,
+       .trains_bias = names.trains_bias});
 }
 
 /// Nothing where the decoder reads the hidden states.
