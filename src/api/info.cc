@@ -156,9 +156,11 @@ Index predicted_memory(const EncoderConfig& config, DType dtype, const std::stri
   // Sines, cosines and relative keys of distances in both directions.
   const Index distances =
       config.recipe.funnel ? 2 * n * (width * 4 + config.query_width() * (4 + size)) : 0;
-  // Both streams, with their norm.
-  const Index streams = config.reformer ? 4 * n * width * size : 0;
-  const Index activations = n * width * (5 * size + 4) + parts + distances + streams;
+  Index activations = n * width * (5 * size + 4) + parts + distances;
+  // Both streams, a norm, and heads that are together wider than a stream.
+  if (config.reformer) {
+    activations = 4 * n * (width + config.query_width()) * size + n * width * 4;
+  }
   const Index block = std::min(n, kernels::kRowBlock) *
                       (std::max(config.intermediate_size, 3 * width) * size + width * 4);
   return kProcessBytes + weights + tables + activations + available_threads() * block;

@@ -132,7 +132,7 @@ std::string description_of(const ReformerConfig& reformer) {
     kinds.push_back("chunks of neighbours: " + around(reformer.local));
   }
   if (reformer.has(ChunkLayer::lsh)) {
-    kinds.push_back(fmt::format("chunks by {} hashes of seed {}: {}", reformer.hashes,
+    kinds.push_back(fmt::format("chunks sorted by hashes (rounds {}, seed {}): {}", reformer.hashes,
                                 reformer.hash_seed, around(reformer.lsh)));
   }
   return fmt::format("{}", fmt::join(kinds, "; "));

@@ -49,7 +49,7 @@ struct ReformerConfig {
   std::vector<Index> buckets_for(Index padded) const;
 };
 
-/// "chunks of 64 neighbours or of tokens with one of 2 hashes …", for people.
+/// "chunks of neighbours: 64 with 1 before and 0 behind; …", for people.
 std::string description_of(const ReformerConfig& reformer);
 
 /// Reads what is beside positions, of a language model with so many layers. Throws Error that names

@@ -27,9 +27,8 @@ constexpr std::array<TensorNames::Rename, 8> kReformerNames = {{
      .file = "position_embeddings.embedding.weight",
      .without = "position_embeddings.weights."},
 }};
-constexpr std::array<KeyName, 3> kReformerKeys = {
+constexpr std::array<KeyName, 2> kReformerKeys = {
     {{"intermediate_size", "feed_forward_size"},
-     {"num_hidden_layers", ""},
      {"attention_probs_dropout_prob", "local_attention_probs_dropout_prob"}}};
 
 constexpr DocumentLayer kReformerHead = {.name = "classifier.dense", .halves = true};
@@ -46,6 +45,9 @@ double read_lsh_dropout(const formats::ConfigReader& config) {
 void read_positions(const formats::ConfigReader& config, EncoderConfig& model,
                     ReformerConfig& reformer) {
   reformer.longest = model.max_position_embeddings;
+  for (const char* key : {"axial_pos_shape", "axial_pos_embds_dim", "axial_norm_std"}) {
+    config.note_asked(key);
+  }
   model.recipe.has_position_table = !config.boolean("axial_pos_embds", true);
   if (model.recipe.has_position_table) return;
   read_axial(config, model.hidden_size, reformer);
@@ -59,8 +61,9 @@ void read_positions(const formats::ConfigReader& config, EncoderConfig& model,
 void read_reformer_model(const formats::ConfigReader& config, EncoderConfig& model) {
   if (!config.has("hidden_act")) model.activation = Activation::relu;
   ReformerConfig reformer = read_reformer_encoder(config);
-  // As in transformers, attn_layers says how many there are.
-  config.note_asked("num_hidden_layers");
+  // Only how many rows of logits are made at a time.
+  config.note_asked("chunk_size_lm_head");
+  // In transformers too attn_layers says how many there are.
   const auto pattern = model.patterns[0];
   model.layers = std::ssize(reformer.layers);
   model.patterns.assign(reformer.layers.size(), pattern);

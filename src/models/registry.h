@@ -82,7 +82,7 @@ struct EncoderTraits {
   formats::ConfigReader::KeyNames older_keys = {};
   /// The position_embedding_type that is computed.
   std::string_view position_type = "absolute";
-  /// What is said of a folder whose is_decoder is true.
+  /// Advice for folders whose is_decoder is true.
   std::string_view decoder_advice = "decoders are not supported";
   /// Keys of config.json for which there is only one value here, which is the default.
   formats::ConfigReader::KeyNames fixed_keys = {};

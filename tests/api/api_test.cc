@@ -157,7 +157,8 @@ TEST_P(Fixtures, Bf16StaysNear) {
     const auto [least, most] = std::ranges::minmax(golden.last_hidden_state);
     // Norms of results magnify roundings: transformers in bf16 is as far off in a tiny Gemma.
     const bool is_gemma = std::string_view(GetParam()).starts_with("tiny_gemma3");
-    const double share = is_gemma ? 0.12 : 0.04;
+    // A token whose hash lies near two buckets may change its place; transformers is off by 0.78.
+    const double share = is_gemma ? 0.12 : is_reformer(GetParam()) ? 0.1 : 0.04;
     const double tolerance = std::max(0.1, share * static_cast<double>(std::max(-least, most)));
     EXPECT_LE(difference(out.last_hidden_state, golden.last_hidden_state, golden.mask), tolerance);
   }
