@@ -197,7 +197,7 @@ class ModuleList {
       if (modules_.multi) {
         modules_.multi->layers.push_back(read_dense(folder_of(path), kOfTokens));
       } else {
-        modules_.vector_modules.push_back(read_dense(folder_of(path), kOfText));
+        modules_.vector_modules.emplace_back(read_dense(folder_of(path), kOfText));
       }
     } else if (name == "Normalize" && !modules_.sparse) {
       read_normalize(options());
@@ -215,7 +215,7 @@ class ModuleList {
     const ConfigReader config(json, file);
     if (!modules_.multi) {
       require_vectors(config, kOfText);
-      modules_.vector_modules.push_back(NormalizeModule{});
+      modules_.vector_modules.emplace_back(NormalizeModule{});
       return;
     }
     // There is no vector of the text that it could scale.
@@ -358,12 +358,12 @@ SentenceModules read_sentence_modules(const std::string& folder) {
   } else {
     const std::string pooling = folder + "/1_Pooling/config.json";
     if (fs::exists(pooling)) read_pooling(pooling, modules);
-    if (fs::exists(folder + "/2_Normalize")) modules.vector_modules.push_back(NormalizeModule{});
+    if (fs::exists(folder + "/2_Normalize")) modules.vector_modules.emplace_back(NormalizeModule{});
     modules.multi = colbert_modules(folder);
     modules.has_dense = !modules.multi;
     modules.is_table = models::is_static_table(folder);
     if (modules.is_table && scales_table(folder)) {
-      modules.vector_modules.push_back(NormalizeModule{});
+      modules.vector_modules.emplace_back(NormalizeModule{});
     }
   }
   if (modules.has_dense && !modules.is_table) {
