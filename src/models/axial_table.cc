@@ -29,16 +29,18 @@ AxialTable::AxialTable(const ReformerConfig& reformer, const LayerSource& source
       as_matrix(source.weights.get_fp32(name + "1", {1, columns, second}, init), columns, second);
 }
 
-Tensor AxialTable::added(const ops::Context& context, const Tensor& x, const Batch& batch) const {
+void AxialTable::check_trained(Index length) const {
   const Index all = rows_.rows() * columns_.rows();
-  const bool is_trained = context.tape != nullptr && wants_gradient(rows_);
-  for (Index i = 0; i < batch.documents() && is_trained; ++i) {
-    const Index length = batch.starts[at(i + 1)] - batch.starts[at(i)];
-    require(length == all,
-            "training: expected texts of {} tokens, as axial_pos_shape is {} × {} and every "
-            "position is to be trained, found {} (an adapter, which leaves positions as they are, "
-            "learns from any; so does a model with axial_pos_embds false)",
-            all, rows_.rows(), columns_.rows(), length);
+  require(length == all || !wants_gradient(rows_),
+          "training: expected texts of {} tokens, as axial_pos_shape is {} × {} and every "
+          "position is to be trained, found {} (an adapter, which leaves positions as they are, "
+          "learns from any; so does a model with axial_pos_embds false)",
+          all, rows_.rows(), columns_.rows(), length);
+}
+
+Tensor AxialTable::added(const ops::Context& context, const Tensor& x, const Batch& batch) const {
+  for (Index i = 0; i < batch.documents() && context.tape != nullptr; ++i) {
+    check_trained(batch.starts[at(i + 1)] - batch.starts[at(i)]);
   }
   const std::vector<Index> places(batch.positions.begin(), batch.positions.end());
   return ops::add(context, ops::axial_positions(context, rows_, columns_, places), x);

@@ -13,8 +13,12 @@ class AxialTable {
  public:
   AxialTable(const ReformerConfig& reformer, const LayerSource& source);
 
-  /// x [n, D] with the rows of the positions of its tokens added. While the tables are trained
-  /// every document must have all positions, as in transformers; throws Error for others.
+  /// While the tables are trained, a text must have all positions, as in transformers. Throws Error
+  /// for a text of another length.
+  void check_trained(Index length) const;
+
+  /// x [n, D] with the rows of the positions of its tokens added. A pass with a tape checks the
+  /// lengths of its documents.
   Tensor added(const ops::Context& context, const Tensor& x, const Batch& batch) const;
 
  private:

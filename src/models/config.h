@@ -129,6 +129,11 @@ struct EncoderConfig {
   Index key_heads() const { return recipe.key_heads.value_or(heads); }
   /// Numbers of a last hidden state, which heads read: those of both streams of a Reformer.
   Index last_size() const { return reformer ? 2 * hidden_size : hidden_size; }
+  /// Tokens of every text from which axial positions are trained; 0: texts may have any number.
+  Index trained_length() const {
+    const bool is_axial = reformer && !recipe.has_position_table;
+    return is_axial ? reformer->axial_shape[0] * reformer->axial_shape[1] : 0;
+  }
   /// Width of the queries of all heads, and of the keys.
   Index query_width() const { return heads * head_size(); }
   Index key_width() const { return key_heads() * head_size(); }

@@ -34,6 +34,11 @@ class Encoder final : public Network {
                  const PassOptions& options = {}) const override;
   State start(DType dtype, Index streams = 1) const override;
 
+  /// Throws Error for a text of a length that a training of the weights does not take.
+  void check_trained(Index length) const {
+    if (axial_) axial_->check_trained(length);
+  }
+
   /// Tokens that forward() was given so far: what passes cost, whatever batches they are in.
   std::int64_t tokens_run() const { return tokens_run_.load(std::memory_order_relaxed); }
 

@@ -62,7 +62,7 @@ def counted_by_torch(config):
     made = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
     model = transformers.AutoModel.from_config(made, attn_implementation="eager").eval()
     ids = torch.full((1, TOKENS), 9)
-    with FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(input_ids=ids, attention_mask=torch.ones_like(ids))
     # A pooler reads the first token alone, and is part of the head here.
     pooler = 2 * config["hidden_size"] ** 2 if getattr(model, "pooler", None) is not None else 0
