@@ -194,3 +194,17 @@ class TestEncoder:
         run("attention", out, "--text", "ab").fails(1, "found a reformer, whose tokens attend to chunks of sorted tokens")
         run("compare", out, out, "--text", "ab").fails(1, "layers all read one row of each token, found a reformer")
         run("embed", out, "--text", "a" * 63).fails(1, "64")
+
+    def test_activations_of_a_training_step_do_not_grow_with_layers(self, tmp_path):
+        """Ten more layers of the same width: what they keep would be some 100 MB."""
+        peaks = {}
+        for layers in (2, 12):
+            config = self.KEYS | {
+                "attn_layers": ["local", "lsh"] * (layers // 2), "hidden_size": 64, "feed_forward_size": 256, "attention_head_size": 32,
+                "axial_pos_embds": False, "max_position_embeddings": 4096, "local_attn_chunk_length": 64, "lsh_attn_chunk_length": 64,
+            }  # fmt: skip
+            path = written(tmp_path / f"{layers}.json", config)
+            done = run("bench", "train", "--config", path, "-n", 4096, "--threads", 2, "--repeats", 1, "--json").passes()
+            peaks[layers] = done.json[0]["peak_rss_bytes"]
+        # Weights, their gradients and moments, and the orders of hashed layers are all that grows.
+        assert peaks[12] - peaks[2] < 25e6, peaks
