@@ -1,6 +1,7 @@
 // Models, their heads and gradients.
 #include "model.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -102,7 +103,8 @@ std::vector<Result> PythonModel::forward(const std::vector<Document>& documents,
     const std::size_t rows = inputs[i].ids.size();
     std::vector<FloatArray> states;
     for (auto& state : output.hidden_states) {
-      states.push_back(array_of(std::move(state), {rows, width}));
+      const std::size_t columns = state.size() / std::max<std::size_t>(rows, 1);
+      states.push_back(array_of(std::move(state), {rows, columns}));
     }
     std::vector<LayerAttention> layers;
     for (CollectedLayer& layer : collected[i]) layers.push_back(layer.arrays());

@@ -66,6 +66,11 @@ ROWS = {
     "Blockwise": lambda chosen: {"model_type": "blockwise", "base_model_type": "roberta", "blocks": min(4, chosen.hidden // 16)},
     "Funnel": lambda chosen: {"model_type": "funnel", "norm_first": False, "block_sizes": [1] * chosen.layers, "d_head": 16,
                               "d_inner": 2 * chosen.hidden, "hidden_dropout": 0.0, "attention_dropout": 0.0},
+    "Reformer": lambda chosen: {"model_type": "reformer", "attn_layers": (["local", "lsh"] * chosen.layers)[: chosen.layers],
+                                "local_num_chunks_after": 1, "lsh_num_chunks_after": 1, "num_hashes": 2, "hash_seed": 0,
+                                # Axial positions are trained by texts of one length alone.
+                                "axial_pos_embds": False, "attention_head_size": 16, "feed_forward_size": 2 * chosen.hidden, "hidden_act": "gelu",
+                                "local_attention_probs_dropout_prob": 0.0},
     "Linformer": {"model_type": "linformer", "base_model_type": "roberta", "projected_length": 64},
     "Performer": {"model_type": "performer", "base_model_type": "roberta", "feature_kernel": "relu", "features": 64},
 }  # fmt: skip

@@ -162,6 +162,7 @@ struct ModelInfo {
   std::string model_type;
   std::int64_t layers = 0;
   std::int64_t heads = 0;
+  /// Numbers of a row of last_hidden_state: those of both streams of a Reformer.
   std::int64_t hidden_size = 0;
   std::int64_t vocabulary_size = 0;
   /// Total window per layer; empty for dense attention.

@@ -298,7 +298,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   }
   set_rates(used, setup);
   TrainedModel model(std::move(setup), used.training);
-  beginning.load_teacher_of(used, config.hidden_size);
+  beginning.load_teacher_of(used, config.last_size());
   const Tokenizer tokenizer =
       matching_tokenizer(model.model(), folder, task.marks(), beginning.lowercases());
   const auto rows = Rows(used, beginning, model, tokenizer, used.train_path).of(*data);

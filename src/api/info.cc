@@ -156,7 +156,11 @@ Index predicted_memory(const EncoderConfig& config, DType dtype, const std::stri
   // Sines, cosines and relative keys of distances in both directions.
   const Index distances =
       config.recipe.funnel ? 2 * n * (width * 4 + config.query_width() * (4 + size)) : 0;
-  const Index activations = n * width * (5 * size + 4) + parts + distances;
+  Index activations = n * width * (5 * size + 4) + parts + distances;
+  // Both streams, a norm, and heads that are together wider than a stream.
+  if (config.reformer) {
+    activations = 4 * n * (width + config.query_width()) * size + n * width * 4;
+  }
   const Index block = std::min(n, kernels::kRowBlock) *
                       (std::max(config.intermediate_size, 3 * width) * size + width * 4);
   return kProcessBytes + weights + tables + activations + available_threads() * block;
@@ -167,6 +171,7 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   info.architecture = config.architecture;
   info.layers = config.layers;
   info.hidden_size = config.hidden_size;
+  info.embedding_size = config.last_size();
   info.heads = config.heads;
   info.key_heads = config.key_heads();
   info.intermediate_size = config.intermediate_size;
@@ -183,6 +188,7 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   }
   if (config.linformer) info.attention = models::description_of(*config.linformer);
   if (config.features) info.attention = models::description_of(*config.features);
+  if (config.reformer) info.attention = models::description_of(*config.reformer);
   if (config.recipe.global_local) {
     info.attention = models::description_of(*config.recipe.global_local);
   }
@@ -276,7 +282,6 @@ void describe_tokenizer(const std::string& folder, FolderInfo& info) {
 }
 
 void describe_sentence_modules(const std::string& folder, FolderInfo& info) {
-  info.embedding_size = info.hidden_size;
   try {
     const tasks::SentenceModules modules = tasks::read_sentence_modules(folder);
     info.pooling = modules.pooling;

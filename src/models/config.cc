@@ -204,8 +204,8 @@ void check_supported(const ConfigReader& config, const Family& family) {
           quote(expected_type), quote(positions));
   for (const char* key : {"is_decoder", "add_cross_attention"}) {
     // A model with both halves is no decoder, whatever the file says.
-    require(!config.boolean(key, false) || family.decoder,
-            "{}: {}: expected false, found true: decoders are not supported", config.name(), key);
+    require(!config.boolean(key, false) || family.decoder, "{}: {}: expected false, found true: {}",
+            config.name(), key, traits.decoder_advice);
   }
   for (const auto& [key, expected] : traits.fixed_keys) {
     const std::string found = config.string(std::string(key), std::string(expected));

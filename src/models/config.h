@@ -14,6 +14,7 @@
 #include "models/feature_config.h"
 #include "models/layer_recipe.h"
 #include "models/linformer_config.h"
+#include "models/reformer_config.h"
 
 namespace longformer::models {
 
@@ -97,6 +98,8 @@ struct EncoderConfig {
   /// Present in a Linformer, and in a Performer.
   std::optional<LinformerConfig> linformer;
   std::optional<FeatureConfig> features;
+  /// Present in a Reformer, whose layers are those of recipe in what they share with others.
+  std::optional<ReformerConfig> reformer;
   /// Objects of the file whose keys end with "_head": a head reads its own.
   std::map<std::string, HeadSettings> head_settings;
   /// Present in a model that reads a text and writes another.
@@ -124,6 +127,13 @@ struct EncoderConfig {
 
   Index head_size() const { return recipe.head_size.value_or(hidden_size / heads); }
   Index key_heads() const { return recipe.key_heads.value_or(heads); }
+  /// Numbers of a last hidden state, which heads read: those of both streams of a Reformer.
+  Index last_size() const { return reformer ? 2 * hidden_size : hidden_size; }
+  /// Tokens of every text from which axial positions are trained; 0: texts may have any number.
+  Index trained_length() const {
+    const bool is_axial = reformer && !recipe.has_position_table;
+    return is_axial ? reformer->axial_shape[0] * reformer->axial_shape[1] : 0;
+  }
   /// Width of the queries of all heads, and of the keys.
   Index query_width() const { return heads * head_size(); }
   Index key_width() const { return key_heads() * head_size(); }

@@ -5,12 +5,18 @@
 
 #include "core/error.h"
 #include "models/position_table.h"
+#include "models/reformer_family.h"
 #include "models/registry.h"
 #include "models/static_table.h"
 #include "models/token_tables.h"
+#include "ops/dropout.h"
 
 namespace longformer::models {
 namespace {
+
+/// Place of the dropout of last hidden states (ops::Context::dropout), the last one of those before
+/// the layers.
+constexpr std::uint64_t kLastStatePlace = 3;
 
 ops::FeedForward feed_forward(const EncoderConfig& config, const std::string& name,
                               const LayerSource& source) {
@@ -123,11 +129,17 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   }
   if (config.recipe.global_local) global_rows_.emplace(config, source);
   if (config.recipe.funnel) funnel_.emplace(config, source, layers_);
-  for (Index layer = layers_.size(); layer < config.layers; ++layer) {
+  if (config.reformer) {
+    if (!config.recipe.has_position_table) axial_.emplace(*config.reformer, source);
+    reversible_.emplace(reformer_layers(config), source);
+  }
+  for (Index layer = layers_.size(); layer < config.layers && !reversible_; ++layer) {
     layers_.add(encoder_layer(config, layer, source));
   }
   distances_ = Distances(config, source);
-  if (config.recipe.has_final_norm) final_norm_ = layer_norm(source, "encoder.final_norm", width);
+  if (config.recipe.has_final_norm) {
+    final_norm_ = layer_norm(source, "encoder.final_norm", config.last_size());
+  }
   for (const RotaryConfig& rotation : config.recipe.rotations) {
     rotations_.push_back(std::make_unique<Rotary>(rotation, config.head_size()));
   }
@@ -137,10 +149,12 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
 }
 
 Tensor Encoder::embed(const ops::Context& context, const Batch& batch) const {
+  const Dropout dropout = context.dropout(dropout_, kEmbeddingPlace);
   Tensor embedded =
       ops::embed(context, embeddings_,
                  {.words = batch.ids, .positions = batch.positions, .types = batch.types},
-                 context.dropout(dropout_, kEmbeddingPlace));
+                 axial_ ? Dropout() : dropout);
+  if (axial_) embedded = ops::dropout(context, axial_->added(context, embedded, batch), dropout);
   if (embedding_norm_) embedded = ops::layer_norm(context, embedded, *embedding_norm_);
   return projection_ ? ops::linear(context, embedded, *projection_, context.dtype) : embedded;
 }
@@ -176,6 +190,12 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   const auto shared = shared_input(context, batch, is_plain);
   Tensor x = embed(context, batch);
   if (global_rows_) x = global_rows_->appended(context, x, batch.documents());
+  if (reversible_) {
+    // Both streams; hidden states are those of the second, as in transformers.
+    const Tensor streams = reversible_->forward(context, x, shared, options);
+    return ops::dropout(context, ops::layer_norm(context, streams, *final_norm_),
+                        context.dropout(dropout_, kLastStatePlace));
+  }
   Tensor hidden = layers_.forward(context, std::move(x), shared, options);
   if (global_rows_) {
     hidden = GlobalRows::dropped(context, hidden, batch.rows());

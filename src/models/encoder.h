@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "models/attention/global_local.h"
+#include "models/axial_table.h"
 #include "models/distances.h"
 #include "models/funnel.h"
 #include "models/network.h"
+#include "models/reversible_stack.h"
 #include "ops/embedding.h"
 
 namespace longformer::models {
@@ -32,6 +34,11 @@ class Encoder final : public Network {
                  const PassOptions& options = {}) const override;
   State start(DType dtype, Index streams = 1) const override;
 
+  /// Throws Error for a text of a length that a training of the weights does not take.
+  void check_trained(Index length) const {
+    if (axial_) axial_->check_trained(length);
+  }
+
   /// Tokens that forward() was given so far: what passes cost, whatever batches they are in.
   std::int64_t tokens_run() const { return tokens_run_.load(std::memory_order_relaxed); }
 
@@ -49,7 +56,10 @@ class Encoder final : public Network {
   std::optional<ops::LayerNorm> embedding_norm_;
   std::optional<ops::Linear> projection_;
   std::optional<GlobalRows> global_rows_;
+  std::optional<AxialTable> axial_;
   Stack layers_;
+  /// In place of them in a Reformer.
+  std::optional<ReversibleStack> reversible_;
   /// The way through them, where their rows become fewer.
   std::optional<Funnel> funnel_;
   /// Behind the last layer.

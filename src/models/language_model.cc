@@ -76,6 +76,20 @@ std::unique_ptr<Block> language_layer(const LanguageModelConfig& config, Index l
   return config.post_norm ? post_norm_block(std::move(parts)) : pre_norm_block(std::move(parts));
 }
 
+ReformerLayers reformer_layers(const LanguageModelConfig& config) {
+  return {
+      .reformer = config.reformer,
+      .hidden_size = config.hidden_size,
+      .heads = config.heads,
+      .head_size = config.head_size,
+      .intermediate_size = config.intermediate_size,
+      .activation = config.activation,
+      .attention_bias = config.attention_bias,
+      .dropout = config.dropout,
+      .attention_dropout = config.attention_dropout,
+      .name = [](Index layer, std::string_view part) { return name_in(layer, std::string(part)); }};
+}
+
 /// Rows first … first + count − 1 of every document.
 Batch part_of(const Batch& batch, Index first, Index count) {
   Batch part;
@@ -155,7 +169,7 @@ LanguageModel::LanguageModel(LanguageModelConfig config, const Weights& weights,
     grid_rows_ = table("row_embedding.weight", config_.max_positions / stride, width, 2);
     grid_columns_ = table("column_embedding.weight", stride, width, 2);
   }
-  if (config_.has_chunks()) reversible_.emplace(config_, source);
+  if (config_.has_chunks()) reversible_.emplace(reformer_layers(config_), source);
   for (Index layer = 0; layer < config_.layers && !reversible_; ++layer) {
     layers_.add(language_layer(config_, layer, source, attention_of(layer, source)));
   }

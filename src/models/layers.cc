@@ -26,8 +26,14 @@ struct Stacked {
   std::vector<ops::LowRank> additions = {};
 };
 
+Init bias_of(const LinearParts& parts) {
+  Init init = Init::constant(parts.bias_value);
+  init.is_frozen = !parts.trains_bias;
+  return init;
+}
+
 Stacked read(const LayerSource& source, const Weights& weights, const LayerNames& names,
-             double bias_value) {
+             const LinearParts& parts) {
   Stacked layers;
   for (std::size_t i = 0; i < names.layers.size(); ++i) {
     const auto& [out, in] = names.shape;
@@ -35,7 +41,7 @@ Stacked read(const LayerSource& source, const Weights& weights, const LayerNames
                                           Init::normal(source.initializer_range)));
     layers.additions.push_back(weights.low_rank(names.layers[i], out, in));
     if (names.biases.empty()) continue;
-    layers.biases.push_back(weights.get(names.biases[i], {out}, Init::constant(bias_value)));
+    layers.biases.push_back(weights.get(names.biases[i], {out}, bias_of(parts)));
   }
   return layers;
 }
@@ -81,7 +87,7 @@ ops::Linear with_adapter(const LayerSource& source, const LayerNames& names,
     is_changed = is_changed || !own.additions.back().empty();
   }
   for (const std::string& name : names.biases) {
-    own.biases.push_back(weights.get(name, {names.shape.out}, Init::constant(parts.bias_value)));
+    own.biases.push_back(weights.get(name, {names.shape.out}, bias_of(parts)));
     is_changed = is_changed || weights.changes_bias(name);
   }
   return is_changed ? dense.adapted(own.additions, own.biases) : dense;
@@ -90,7 +96,7 @@ ops::Linear with_adapter(const LayerSource& source, const LayerNames& names,
 ops::Linear packed_once(const LayerSource& source, const LayerNames& names,
                         const LinearParts& parts) {
   const auto pack = [&](const Weights& weights) {
-    return stacked(source, read(source, weights, names, parts.bias_value), parts);
+    return stacked(source, read(source, weights, names, parts), parts);
   };
   SharedLayers* together = shared(source, names);
   if (together == nullptr) return pack(source.weights);

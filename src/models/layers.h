@@ -35,8 +35,9 @@ struct LinearParts {
   /// Empty: "NAME.bias".
   std::string bias_name = {};
   kernels::LinearSlabs slabs = {};
-  /// Initial value of the bias.
+  /// Initial value of the bias, and whether a training changes it.
   double bias_value = 0;
+  bool trains_bias = true;
   /// Instead of that of the source.
   std::optional<DType> dtype = std::nullopt;
 };

@@ -1,5 +1,8 @@
 #include "models/reformer_config.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -15,15 +18,10 @@ namespace {
 using formats::ConfigReader;
 using formats::shown;
 
-constexpr Index kMostBuckets = Index{1} << 20;
-constexpr Index kMostChunksBefore = 64;
+constexpr Index kMostBuckets = Index{1} << 20, kMostHashes = 64;
+constexpr Index kMostChunksAside = 64;
 
-std::vector<ChunkLayer> read_layers(const ConfigReader& config, Index count) {
-  config.check_present("attn_layers");
-  const auto& list = config.at("attn_layers");
-  require(list.is_array() && std::ssize(list) == count,
-          "{}: attn_layers: expected a list of {} names, one for each layer, found {}",
-          config.name(), count, shown(list));
+std::vector<ChunkLayer> layers_of(const ConfigReader& config, const nlohmann::ordered_json& list) {
   std::vector<ChunkLayer> layers;
   for (const auto& name : list) {
     const bool is_known = name == "local" || name == "lsh";
@@ -35,12 +33,9 @@ std::vector<ChunkLayer> read_layers(const ConfigReader& config, Index count) {
 }
 
 ReformerConfig::Chunks read_chunks(const ConfigReader& config, const std::string& kind) {
-  const std::string after = kind + "_num_chunks_after";
-  const Index behind = config.integer(after, 0, 0, kMostChunksBefore);
-  require(behind == 0, "{}: {}: expected 0, as no token sees those behind it, found {}",
-          config.name(), after, behind);
   return {.length = config.integer(kind + "_attn_chunk_length", 64, 1, kMaxPositions),
-          .before = config.integer(kind + "_num_chunks_before", 1, 0, kMostChunksBefore)};
+          .before = config.integer(kind + "_num_chunks_before", 1, 0, kMostChunksAside),
+          .after = config.integer(kind + "_num_chunks_after", 0, 0, kMostChunksAside)};
 }
 
 Index bucket_number(const ConfigReader& config, const nlohmann::ordered_json& value) {
@@ -66,6 +61,24 @@ std::vector<Index> read_buckets(const ConfigReader& config) {
   require(all <= kMostBuckets, "{}: num_buckets: expected at most {} together, found {}",
           config.name(), kMostBuckets, all);
   return factors;
+}
+
+void require_nothing_behind(const ConfigReader& config, const char* kind, Index after) {
+  require(after == 0,
+          "{}: {}_num_chunks_after: expected 0, as no token sees those behind it, found {}",
+          config.name(), kind, after);
+}
+
+/// All but the layers.
+ReformerConfig read_chunks_and_hashes(const ConfigReader& config) {
+  ReformerConfig reformer;
+  reformer.local = read_chunks(config, "local");
+  reformer.lsh = read_chunks(config, "lsh");
+  reformer.hashes = config.integer("num_hashes", 1, 1, kMostHashes);
+  reformer.buckets = read_buckets(config);
+  constexpr Index kMostSeed = (Index{1} << 32) - 1;
+  reformer.hash_seed = static_cast<std::uint64_t>(config.integer("hash_seed", 0, 0, kMostSeed));
+  return reformer;
 }
 
 std::array<Index, 2> pair_of(const ConfigReader& config, const std::string& key, Index most,
@@ -109,15 +122,43 @@ std::vector<Index> ReformerConfig::buckets_for(Index padded) const {
   return {Index{1} << (power / 2), Index{1} << (power - power / 2)};
 }
 
+std::string description_of(const ReformerConfig& reformer) {
+  const auto around = [](const ReformerConfig::Chunks& chunks) {
+    return fmt::format("{} with {} before and {} behind", chunks.length, chunks.before,
+                       chunks.after);
+  };
+  std::vector<std::string> kinds;
+  if (reformer.has(ChunkLayer::local)) {
+    kinds.push_back("chunks of neighbours: " + around(reformer.local));
+  }
+  if (reformer.has(ChunkLayer::lsh)) {
+    kinds.push_back(fmt::format("chunks sorted by hashes (rounds {}, seed {}): {}", reformer.hashes,
+                                reformer.hash_seed, around(reformer.lsh)));
+  }
+  return fmt::format("{}", fmt::join(kinds, "; "));
+}
+
 ReformerConfig read_reformer(const ConfigReader& config, Index layers) {
-  ReformerConfig reformer;
-  reformer.layers = read_layers(config, layers);
-  reformer.local = read_chunks(config, "local");
-  reformer.lsh = read_chunks(config, "lsh");
-  reformer.hashes = config.integer("num_hashes", 1, 1, 64);
-  reformer.buckets = read_buckets(config);
-  constexpr Index kMostSeed = (Index{1} << 32) - 1;
-  reformer.hash_seed = static_cast<std::uint64_t>(config.integer("hash_seed", 0, 0, kMostSeed));
+  config.check_present("attn_layers");
+  const auto& list = config.at("attn_layers");
+  require(list.is_array() && std::ssize(list) == layers,
+          "{}: attn_layers: expected a list of {} names, one for each layer, found {}",
+          config.name(), layers, shown(list));
+  ReformerConfig reformer = read_chunks_and_hashes(config);
+  reformer.layers = layers_of(config, list);
+  require_nothing_behind(config, "local", reformer.local.after);
+  require_nothing_behind(config, "lsh", reformer.lsh.after);
+  return reformer;
+}
+
+ReformerConfig read_reformer_encoder(const ConfigReader& config) {
+  ReformerConfig reformer = read_chunks_and_hashes(config);
+  const nlohmann::ordered_json usual = {"local", "lsh", "local", "lsh", "local", "lsh"};
+  const auto& list = config.has("attn_layers") ? config.at("attn_layers") : usual;
+  require(list.is_array() && !list.empty() && std::ssize(list) <= kMaxLayers,
+          "{}: attn_layers: expected a list of 1 to {} names, one for each layer, found {}",
+          config.name(), kMaxLayers, shown(list));
+  reformer.layers = layers_of(config, list);
   return reformer;
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "formats/json.h"
@@ -16,10 +17,12 @@ enum class ChunkLayer { local, lsh };
 
 struct ReformerConfig {
   std::vector<ChunkLayer> layers = {};
-  /// Tokens of a chunk, and chunks before its own that a token sees.
+  /// Tokens of a chunk, and chunks before its own and behind it that a token sees.
   struct Chunks {
     Index length = 64;
-    Index before = 1;
+    Index before = 1, after = 0;
+
+    Index seen() const { return length * (before + 1 + after); }
   };
   Chunks local = {}, lsh = {};
   Index hashes = 1;
@@ -31,8 +34,9 @@ struct ReformerConfig {
   Index longest = 4096;
   /// Dropout of the probabilities of lsh layers.
   double lsh_dropout = 0;
-  /// Rows and columns of the tables of positions.
+  /// Rows and columns of the tables of positions; and how those of an encoder begin.
   std::array<Index, 2> axial_shape = {64, 64}, axial_sizes = {};
+  double axial_norm_std = 1;
 
   const Chunks& chunks(Index layer) const {
     return layers[at(layer)] == ChunkLayer::lsh ? lsh : local;
@@ -45,8 +49,15 @@ struct ReformerConfig {
   std::vector<Index> buckets_for(Index padded) const;
 };
 
-/// Reads what is beside positions. Throws Error that names file, key, expected and found.
+/// "chunks of neighbours: 64 with 1 before and 0 behind; …", for people.
+std::string description_of(const ReformerConfig& reformer);
+
+/// Reads what is beside positions, of a language model with so many layers. Throws Error that names
+/// file, key, expected and found.
 ReformerConfig read_reformer(const formats::ConfigReader& config, Index layers);
+/// Likewise of an encoder, whose tokens may see chunks behind their own, and whose layers are those
+/// of attn_layers.
+ReformerConfig read_reformer_encoder(const formats::ConfigReader& config);
 /// Shape and sizes of axial positions, for rows of `width` numbers; Π of the shape is the longest
 /// text.
 void read_axial(const formats::ConfigReader& config, Index width, ReformerConfig& reformer);

@@ -10,6 +10,7 @@
 #include "models/funnel_family.h"
 #include "models/language_model_config.h"
 #include "models/modernbert.h"
+#include "models/reformer_family.h"
 #include "models/rms_families.h"
 #include "models/rotary_families.h"
 #include "models/sequence_families.h"
@@ -230,7 +231,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 37> kFamilies = {{
+const std::array<Family, 38> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -347,6 +348,7 @@ const std::array<Family, 37> kFamilies = {{
      .encoder = jina_v3()},
     big_bird(bert()),
     funnel_family(),
+    reformer_family(),
     mpnet(roberta(30527, "MPNetTokenizer")),
     deberta_v2(true),
     deberta_v2(false),
@@ -432,17 +434,10 @@ constexpr std::string_view kTransformerXl =
     "it is a language model, of which `longformer convert SOURCE TARGET --to longformer-lm` makes "
     "one that runs here";
 
-constexpr std::string_view kReformer =
-    "as a decoder it is a language model, of which `longformer convert SOURCE TARGET --to "
-    "longformer-lm` makes one that runs here; as an encoder, which looks both ways, it is not "
-    "read: take "
-    "allenai/longformer-base-4096";
-
-constexpr std::array<Stranger, 40> kStrangers = {{
+constexpr std::array<Stranger, 39> kStrangers = {{
     {"transfo-xl", kTransformerXl},
     {"model2vec", kTable},
     {"nystromformer", kOtherLong},
-    {"reformer", kReformer},
     {"yoso", kOtherLong},
     {"xlnet", kOtherLong},
     {"canine", kOtherEncoder},

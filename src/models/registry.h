@@ -25,6 +25,8 @@ struct DocumentLayer {
   /// Empty: the pooler.
   std::string_view name = {};
   Activation activation = Activation::tanh;
+  /// Its rows are half as wide as those that it reads.
+  bool halves = false;
   /// Whether dropout comes before the layer too; it always comes behind it.
   bool drops_input = true;
   /// Name of a norm behind the layer; empty for none.
@@ -42,6 +44,8 @@ struct MaskedLmNames {
   std::optional<Activation> activation = Activation::gelu;
   /// Whether all heads have the dense layer and its norm.
   bool is_shared = false;
+  /// Whether a training changes the bias, which `transformers` may leave out.
+  bool trains_bias = true;
 };
 
 /// Class defaults of `transformers` that differ between families.
@@ -78,6 +82,8 @@ struct EncoderTraits {
   formats::ConfigReader::KeyNames older_keys = {};
   /// The position_embedding_type that is computed.
   std::string_view position_type = "absolute";
+  /// Advice for folders whose is_decoder is true.
+  std::string_view decoder_advice = "decoders are not supported";
   /// Keys of config.json for which there is only one value here, which is the default.
   formats::ConfigReader::KeyNames fixed_keys = {};
   /// Positions begin behind the row of padding, and padding has that row (docs/spec/encoder.md#a3).

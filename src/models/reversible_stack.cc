@@ -33,22 +33,23 @@ struct ReversibleStack::Layer {
   }
 };
 
-ReversibleStack::ReversibleStack(const LanguageModelConfig& config, const LayerSource& source) {
-  const auto rotations = std::make_shared<const Rotations>(Rotations::Size{
-      config.heads, config.head_size, config.reformer.hashes, config.reformer.hash_seed});
-  const Index width = config.hidden_size, inner = config.intermediate_size;
-  for (Index layer = 0; layer < config.layers; ++layer) {
-    const auto name = [layer](const char* part) { return name_in(layer, part); };
-    Layer parts = {.attention = ChunkedAttention(config, layer, source, rotations),
+ReversibleStack::ReversibleStack(const ReformerLayers& layers, const LayerSource& source) {
+  const ReformerConfig& reformer = layers.reformer;
+  const auto rotations = std::make_shared<const Rotations>(
+      Rotations::Size{layers.heads, layers.head_size, reformer.hashes, reformer.hash_seed});
+  const Index width = layers.hidden_size, inner = layers.intermediate_size;
+  for (Index layer = 0; layer < std::ssize(reformer.layers); ++layer) {
+    const auto name = [&](const char* part) { return layers.name(layer, part); };
+    Layer parts = {.attention = ChunkedAttention(layers, layer, source, rotations),
                    .attention_output = linear(source, name("attention_output"),
-                                              {width, config.heads * config.head_size},
-                                              {.has_bias = config.attention_bias}),
+                                              {width, layers.heads * layers.head_size},
+                                              {.has_bias = layers.attention_bias}),
                    .attention_norm = layer_norm(source, name("attention_norm"), width),
                    .feed_forward = {.up = linear(source, name("up"), {inner, width},
-                                                 {.activation = config.activation}),
+                                                 {.activation = layers.activation}),
                                     .down = linear(source, name("down"), {width, inner})},
                    .feed_forward_norm = layer_norm(source, name("feed_forward_norm"), width),
-                   .dropout = config.dropout,
+                   .dropout = layers.dropout,
                    .place = layer_place(layer)};
     layers_.push_back(std::make_shared<const Layer>(std::move(parts)));
   }
@@ -58,19 +59,30 @@ Tensor ReversibleStack::forward(const ops::Context& context, const Tensor& x,
                                 const std::shared_ptr<const SharedInput>& shared,
                                 const PassOptions& options) const {
   std::vector<ops::ReversibleLayer> parts;
+  // A training runs its parts once more on the way back, and has no turn to lend.
+  const auto* between = context.tape == nullptr ? options.between : nullptr;
+  const auto reached = [between, all = 2 * std::ssize(layers_)](std::size_t part) {
+    const auto done = static_cast<Index>(part);
+    if (between != nullptr && done < all) (*between)(done, all);
+  };
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     LayerState* state =
         options.state == nullptr ? nullptr : options.state->layer(static_cast<Index>(i));
     // The backward pass sorts as the forward pass did, whatever rounding did to the rows.
     const auto seen = std::make_shared<std::shared_ptr<const ops::SortedChunks>>();
-    parts.push_back(
-        {.f =
-             [layer = layers_[i], shared, state, seen](const ops::Context& inner,
-                                                       const Tensor& rows) {
-               return layer->attend(inner, rows, {.shared = *shared, .state = state}, *seen);
-             },
-         .g = [layer = layers_[i]](const ops::Context& inner,
-                                   const Tensor& rows) { return layer->feed(inner, rows); }});
+    parts.push_back({.f =
+                         [=, layer = layers_[i]](const ops::Context& inner, const Tensor& rows) {
+                           Tensor attended = layer->attend(
+                               inner, rows, {.shared = *shared, .state = state}, *seen);
+                           reached(2 * i + 1);
+                           return attended;
+                         },
+                     .g =
+                         [=, layer = layers_[i]](const ops::Context& inner, const Tensor& rows) {
+                           Tensor fed = layer->feed(inner, rows);
+                           reached(2 * i + 2);
+                           return fed;
+                         }});
   }
   ops::StreamsObserver observe;
   if (options.hidden_states != nullptr) {

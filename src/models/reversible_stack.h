@@ -14,7 +14,7 @@ namespace longformer::models {
 /// y₁ = x₁ + W_o·attention(LN x₂), y₂ = x₂ + W₂·act(W₁·LN y₁ + b₁) + b₂.
 class ReversibleStack {
  public:
-  ReversibleStack(const LanguageModelConfig& config, const LayerSource& source);
+  ReversibleStack(const ReformerLayers& layers, const LayerSource& source);
 
   /// x [n, D] to both streams [n, 2D]. A pass in fp32 keeps the streams at the end alone for its
   /// backward pass; in bf16, whose rounding does not let them be undone, it keeps every layer, or

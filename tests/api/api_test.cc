@@ -72,6 +72,8 @@ double difference(const std::vector<float>& a, const std::vector<float>& b,
   return largest;
 }
 
+bool is_reformer(std::string_view name) { return name.starts_with("tiny_reformer"); }
+
 class Fixtures : public testing::TestWithParam<const char*> {};
 
 TEST_P(Fixtures, EqualTransformers) {
@@ -102,6 +104,8 @@ TEST_P(Fixtures, RaggedBatchEqualsOneAtATime) {
     EXPECT_TRUE(difference(together[i].last_hidden_state, alone.last_hidden_state, cases[i].mask) <=
                 1e-5);
     ASSERT_EQ(together[i].hidden_states.size(), alone.hidden_states.size());
+    // Hidden states of a Reformer are those of one stream.
+    if (is_reformer(GetParam())) continue;
     EXPECT_EQ(together[i].hidden_states.back(), together[i].last_hidden_state);
   }
 }
@@ -115,11 +119,11 @@ TEST_P(Fixtures, LayersReadWhatTheyAreGiven) {
     const std::size_t layers = usual.size() - 1;
     ForwardOptions options = {.hidden_states = true};
     options.layer_inputs = std::span(usual).first(layers);
-    if (std::string_view(GetParam()).starts_with("tiny_funnel")) {
+    if (std::string_view(GetParam()).starts_with("tiny_funnel") || is_reformer(GetParam())) {
       expect_error(error_of([&] {
                      model.forward({&input, 1}, options);
                    }),
-                   {"layer inputs: expected a model whose layers all read the tokens"});
+                   {"layer inputs: expected a model whose layers all read one row"});
       continue;
     }
     EXPECT_EQ(model.forward({&input, 1}, options)[0].hidden_states, usual) << dtype;
@@ -153,7 +157,8 @@ TEST_P(Fixtures, Bf16StaysNear) {
     const auto [least, most] = std::ranges::minmax(golden.last_hidden_state);
     // Norms of results magnify roundings: transformers in bf16 is as far off in a tiny Gemma.
     const bool is_gemma = std::string_view(GetParam()).starts_with("tiny_gemma3");
-    const double share = is_gemma ? 0.12 : 0.04;
+    // A token whose hash lies near two buckets may change its place; transformers is off by 0.78.
+    const double share = is_gemma ? 0.12 : is_reformer(GetParam()) ? 0.1 : 0.04;
     const double tolerance = std::max(0.1, share * static_cast<double>(std::max(-least, most)));
     EXPECT_LE(difference(out.last_hidden_state, golden.last_hidden_state, golden.mask), tolerance);
   }
@@ -169,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "tiny_mpnet_model", "tiny_jina_v2", "tiny_deberta_v2", "tiny_deberta_v2_mlm",
                     "tiny_eurobert", "tiny_eurobert_biased", "tiny_neobert", "tiny_qwen3",
                     "tiny_gemma3", "tiny_gemma3_causal", "tiny_big_bird", "tiny_big_bird_model",
-                    "tiny_funnel", "tiny_funnel_model"),
+                    "tiny_funnel", "tiny_funnel_model", "tiny_reformer", "tiny_reformer_model"),
     [](const auto& info) { return std::string(info.param); });
 
 /// The message of the Error that the work throws.

@@ -130,12 +130,14 @@ TEST_P(Heads, EqualTransformersAloneAndInABatch) {
 
 TEST_P(Heads, Bf16StaysNear) {
   const Model model = Model::load(fixture(GetParam().name), {.dtype = "bf16"});
+  // A token whose hash lies near two buckets may change its place: transformers is off by 0.45.
+  const double tolerance = model.info().model_type == "reformer" ? 0.4 : 0.1;
   for (const Golden& golden : goldens(GetParam().name)) {
     const DocumentInput input = golden.input();
     const auto out = model.forward({&input, 1})[0];
-    EXPECT_TRUE(difference(out.logits, golden.logits, golden.mask) <= 0.1);
-    EXPECT_TRUE(difference(out.start_logits, golden.start, golden.mask) <= 0.1);
-    EXPECT_TRUE(difference(out.end_logits, golden.end, golden.mask) <= 0.1);
+    EXPECT_TRUE(difference(out.logits, golden.logits, golden.mask) <= tolerance);
+    EXPECT_TRUE(difference(out.start_logits, golden.start, golden.mask) <= tolerance);
+    EXPECT_TRUE(difference(out.end_logits, golden.end, golden.mask) <= tolerance);
   }
 }
 
@@ -173,6 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Folder{"tiny_big_bird_classifier", "sequence-classification", 3},
                     Folder{"tiny_big_bird_qa", "question-answering", 0},
                     Folder{"tiny_funnel_classifier", "sequence-classification", 3},
+                    Folder{"tiny_reformer_classifier", "sequence-classification", 3},
+                    Folder{"tiny_reformer_qa", "question-answering", 0},
                     Folder{"tiny_deberta_v2_classifier", "sequence-classification", 3}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -20,6 +20,10 @@ namespace {
 struct Size {
   Index heads, d, tokens, chunk, before, rounds;
   DType dtype;
+  Index after = 0;
+  bool causal = true;
+  /// Every so many keys one is masked; 0: none.
+  Index masked = 0;
 };
 
 /// Shuffled orders with empty places between.
@@ -45,27 +49,38 @@ struct Case {
     spec.head_size = size.d;
     spec.scale = 1 / std::sqrt(static_cast<float>(size.d));
     spec.sees_itself = size.rounds == 1;
+    spec.causal = size.causal;
     const Index places = (size.tokens / size.chunk + 2) * size.chunk;
     spec.documents = {{.rows = {0, size.tokens, 0, size.tokens, 0},
                        .rounds = size.rounds,
                        .places = places,
                        .chunk = size.chunk,
                        .before = size.before,
+                       .after = size.after,
                        .order = shuffled(size.heads * size.rounds, size.tokens, places)}};
+    for (Index key = 0; key < size.tokens && size.masked > 0; ++key) {
+      spec.documents[0].visible.push_back(key % size.masked == 1 ? 0 : 1);
+    }
   }
 
   /// How often a query sees a key: once in every round where it may.
   Index times_seen(Index head, Index query_token, Index key_token) const {
-    if (key_token > query_token || (!spec.sees_itself && key_token == query_token)) return 0;
     const ChunkedDocument& document = spec.documents[0];
+    if (spec.causal && key_token > query_token) return 0;
+    if (!spec.sees_itself && key_token == query_token) return 0;
+    if (!document.visible.empty() && document.visible[at(key_token)] == 0) return 0;
     const auto* order = document.order.data() + head * document.rounds * document.places;
     const Index all = document.rounds * document.places;
     const Index chunks = all / document.chunk;
     Index times = 0;
     for (Index q = 0; q < all; ++q) {
       for (Index k = 0; k < all && order[q] == query_token; ++k) {
-        const Index back = (q / document.chunk - k / document.chunk + chunks) % chunks;
-        times += order[k] == key_token && back <= document.before;
+        if (order[k] != key_token) continue;
+        const Index own = q / document.chunk, seen = k / document.chunk;
+        for (Index step = -document.before; step <= document.after; ++step) {
+          const bool is_beyond = std::max(step, -step) > chunks;
+          times += (is_beyond ? own : (own + step + chunks) % chunks) == seen;
+        }
       }
     }
     return times;
@@ -89,7 +104,7 @@ Case::Truth Case::truth() const {
       const Index own = (h * n + i) * d, token = (i * heads + h) * d;
       Doubles p(at(n)), passed(at(n));
       double sum = 0, mean = 0;
-      for (Index j = 0; j <= i; ++j) {
+      for (Index j = 0; j < n; ++j) {
         double score = 0;
         for (Index c = 0; c < d; ++c) score += q[at(own + c)] * k[at((h * n + j) * d + c)];
         p[at(j)] = static_cast<double>(times_seen(h, i, j)) *
@@ -98,7 +113,7 @@ Case::Truth Case::truth() const {
       }
       const bool is_alone = sum == 0;
       if (is_alone) p[at(i)] = sum = 1;
-      for (Index j = 0; j <= i; ++j) {
+      for (Index j = 0; j < n; ++j) {
         p[at(j)] /= sum;
         for (Index c = 0; c < d; ++c) {
           const Index at_key = (h * n + j) * d + c;
@@ -108,7 +123,7 @@ Case::Truth Case::truth() const {
         }
         mean += p[at(j)] * passed[at(j)];
       }
-      for (Index j = 0; j <= i && !is_alone; ++j) {
+      for (Index j = 0; j < n && !is_alone; ++j) {
         const double ds = p[at(j)] * (passed[at(j)] - mean) * static_cast<double>(spec.scale);
         for (Index c = 0; c < d; ++c) {
           t.query[at(own + c)] += ds * k[at((h * n + j) * d + c)];
@@ -167,7 +182,14 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Size{1, 1, 1, 1, 0, 1, DType::f32}, Size{2, 5, 17, 3, 1, 1, DType::f32},
                     Size{3, 33, 31, 7, 2, 3, DType::f32}, Size{2, 64, 70, 16, 1, 2, DType::f32},
                     Size{1, 7, 23, 1, 3, 2, DType::f32}, Size{2, 16, 40, 8, 0, 4, DType::f32},
-                    Size{2, 33, 31, 7, 1, 2, DType::bf16}));
+                    Size{2, 33, 31, 7, 1, 2, DType::bf16},
+                    Size{1, 1, 1, 1, 0, 1, DType::f32, 2, false},
+                    Size{2, 5, 17, 3, 1, 1, DType::f32, 1, false},
+                    Size{3, 33, 31, 7, 0, 3, DType::f32, 2, false, 3},
+                    Size{2, 16, 40, 8, 9, 1, DType::f32, 9, false},
+                    Size{1, 7, 23, 1, 2, 2, DType::f32, 30, false, 2},
+                    Size{2, 9, 19, 4, 1, 1, DType::f32, 1, false, 4},
+                    Size{2, 33, 31, 7, 1, 2, DType::bf16, 1, false, 5}));
 
 TEST(HashBuckets, AreThePlacesOfTheLargestProducts) {
   const Index heads = 3, d = 7, n = 301, begin = 5, count = 290;

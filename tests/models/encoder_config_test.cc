@@ -386,7 +386,6 @@ TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
       {"t5", "those of LED, BART, Pegasus and mBART are"},
       {"gpt2", "take an encoder"},
       {"xlnet", "longformer-base-4096"},
-      {"reformer", "longformer-base-4096"},
       {"ernie", "BERT, RoBERTa"}};
   for (const auto& [kind, advice] : cases) {
     const std::string json = fmt::format(R"({{"model_type": "{}"}})", kind);

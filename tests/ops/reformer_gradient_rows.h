@@ -39,6 +39,7 @@ struct ChunkCase {
     return order;
   }
 
+  /// Both ways they see chunks behind their own too, but for a key that is masked.
   ChunkCase(bool sees_itself, bool causal, const Dropout& dropout) {
     spec.heads = kHeads;
     spec.head_size = kSize;
@@ -58,6 +59,10 @@ struct ChunkCase {
                        .chunk = 2,
                        .before = 5,
                        .order = order_of(1, 8, 8)}};
+    if (causal) return;
+    spec.documents[0].after = 2;
+    spec.documents[0].visible = {1, 1, 0, 1, 1, 1, 0, 1, 1, 1, 1};
+    spec.documents[1].after = 1;
   }
 
   /// Adds what one query sees in one round to its sums: numerators first, the denominator last.
@@ -73,13 +78,15 @@ struct ChunkCase {
     std::uint32_t column = 0;
     const auto number = static_cast<std::uint64_t>(
         ((document.rows.query_begin + query) * kHeads + head) * document.rounds + round);
-    for (Index back = document.before; back >= 0; --back) {
-      const Index from = back > chunks ? chunk : (chunk - back + chunks) % chunks;
+    for (Index step = -document.before; step <= document.after; ++step) {
+      const bool is_beyond = std::max(step, -step) > chunks;
+      const Index from = is_beyond ? chunk : (chunk + step + chunks) % chunks;
       for (Index i = 0; i < document.chunk; ++i) {
         const Index key = all[from * document.chunk + i];
         if (key < 0) continue;
         const std::uint32_t here = column++;
         if ((spec.causal && key > token) || (!spec.sees_itself && key == token)) continue;
+        if (!document.visible.empty() && document.visible[at(key)] == 0) continue;
         const double* q =
             in[0].data() + (head * kQueries + document.rows.query_begin + query) * kSize;
         const Index row = (head * kKeys + document.rows.key_begin + key) * kSize;
@@ -279,6 +286,7 @@ inline std::vector<Row> reformer_rows() {
   return {chunk_attention_row("", true, true),
           chunk_attention_row("_of_others", false, true),
           chunk_attention_row("_both_ways", false, false),
+          chunk_attention_row("_both_ways_and_itself", true, false, dropout),
           chunk_attention_row("_with_dropout", false, true, dropout),
           reversible_row(false),
           reversible_row(true),

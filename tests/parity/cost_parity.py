@@ -39,6 +39,10 @@ CONFIGS = {
                                                 "pos_att_type": ["c2p"]},
     "funnel": {"model_type": "funnel", "vocab_size": 1000, "d_model": 96, "n_head": 6, "d_head": 24, "d_inner": 200,
                "block_sizes": [2, 2], "num_decoder_layers": 1, "architectures": ["FunnelModel"]},
+    "reformer": {"model_type": "reformer", "vocab_size": 1000, "hidden_size": 96, "num_attention_heads": 6, "attention_head_size": 24,
+                 "feed_forward_size": 200, "attn_layers": ["local", "lsh"], "local_attn_chunk_length": 12, "lsh_attn_chunk_length": 20,
+                 "local_num_chunks_after": 1, "lsh_num_chunks_after": 1, "num_hashes": 2, "num_buckets": 8, "axial_pos_embds": False,
+                 "hash_seed": 0, "max_position_embeddings": 120},
 }  # fmt: skip
 
 
@@ -58,7 +62,7 @@ def counted_by_torch(config):
     made = transformers.AutoConfig.for_model(config.pop("model_type"), **config)
     model = transformers.AutoModel.from_config(made, attn_implementation="eager").eval()
     ids = torch.full((1, TOKENS), 9)
-    with FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(input_ids=ids, attention_mask=torch.ones_like(ids))
     # A pooler reads the first token alone, and is part of the head here.
     pooler = 2 * config["hidden_size"] ** 2 if getattr(model, "pooler", None) is not None else 0

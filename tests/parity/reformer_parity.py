@@ -19,6 +19,7 @@ import tempfile
 
 import longformer_cpp
 import numpy
+import reformer_models
 import torch
 import transformers
 
@@ -26,23 +27,6 @@ SYMBOLS = " abcdefghijklmnopqrstuvwxyz"
 LOSS_TOLERANCE = 2e-4
 NEAR = 1e-5
 WRITTEN = 12
-drawn, argmax = torch.randn, torch.argmax
-nearest = [1.0]
-
-
-def fp32_randn(*shape, **options):
-    """torch.randn as a model in fp32 draws it."""
-    dtype = options.pop("dtype", None)
-    return drawn(*shape, **options).to(dtype or torch.float32)
-
-
-def watched_argmax(x, dim=None, **options):
-    """torch.argmax that notes how near the best two are, relative to their size."""
-    if dim == -1 and x.dim() == 5:
-        best = x.topk(2, dim=-1).values
-        gap = ((best[..., 0] - best[..., 1]) / best[..., 0].abs().clamp_min(1e-9)).min().item()
-        nearest[0] = min(nearest[0], gap)
-    return argmax(x, dim=dim, **options)
 
 
 def configuration(random):
@@ -71,18 +55,10 @@ def model_of(config, seed):
     with torch.no_grad():
         for name, value in model.named_parameters():
             if "norm" in name:
-                value.add_(0.1 * drawn(value.shape))
+                value.add_(0.1 * torch.randn(value.shape))
             elif name.endswith("bias") and name != "lm_head.bias":
-                value.copy_(0.1 * drawn(value.shape))
+                value.copy_(0.1 * torch.randn(value.shape))
     return model
-
-
-def forget(model, buckets):
-    """transformers keeps the number of buckets that the first text asked for."""
-    for layer in model.reformer.encoder.layers:
-        attention = layer.attention.self_attention
-        if hasattr(attention, "num_buckets"):
-            attention.num_buckets = attention.config.num_buckets = buckets
 
 
 def losses_of(model, ids):
@@ -121,7 +97,7 @@ def written_by(model, config, ids):
     return "".join(SYMBOLS[i] for i in out.sequences[0][len(ids) :]), (best[..., 0] - best[..., 1]).min().item()
 
 
-def compare(index, arguments, folder):
+def compare(index, arguments, folder, nearest):
     """Largest difference of a loss, or None where rounding decides; and whether the same was written, or None."""
     random = numpy.random.default_rng([arguments.seed, index])
     config = configuration(random)
@@ -139,19 +115,19 @@ def compare(index, arguments, folder):
     ids = [int(i) for i in random.integers(len(SYMBOLS), size=length + 1)]
     text = folder / "text.txt"
     text.write_text("".join(SYMBOLS[i] for i in ids))
-    nearest[0] = 1.0
-    forget(model, config["num_buckets"])
+    nearest.gap = 1.0
+    reformer_models.forget_buckets(model, config["num_buckets"])
     wanted = losses_of(model, ids)
     found = ours.evaluate(str(text), part="all", window_characters=most, step_characters=most, losses=True).losses
-    difference = float(numpy.abs(numpy.array([one[1] for one in found]) - wanted).max()) if nearest[0] > NEAR else None
+    difference = float(numpy.abs(numpy.array([one[1] for one in found]) - wanted).max()) if nearest.gap > NEAR else None
     prompt = int(random.integers(1, max(2, most - WRITTEN)))
     is_known = config["num_buckets"] is not None or prompt > config["lsh_attn_chunk_length"]
     if prompt + WRITTEN > most or not is_known or is_astray(config, prompt):
         return difference, None
-    nearest[0] = 1.0
-    forget(model, config["num_buckets"])
+    nearest.gap = 1.0
+    reformer_models.forget_buckets(model, config["num_buckets"])
     expected, gap = written_by(model, config, ids[:prompt])
-    if gap < 1e-3 or nearest[0] < NEAR:
+    if gap < 1e-3 or nearest.gap < NEAR:
         return difference, None
     given = "".join(SYMBOLS[i] for i in ids[:prompt])
     return difference, ours.generate(given, characters=WRITTEN, temperature=0) == expected
@@ -164,12 +140,11 @@ def main():
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--only", type=lambda text: [int(i) for i in text.split(",")])
     arguments = parser.parse_args()
-    torch.randn, torch.argmax = fp32_randn, watched_argmax
     transformers.logging.set_verbosity_error()
     differences, written, near, failed = [], [], 0, []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, reformer_models.fp32_hashes() as nearest:
         for index in arguments.only or range(arguments.count):
-            difference, same = compare(index, arguments, pathlib.Path(folder))
+            difference, same = compare(index, arguments, pathlib.Path(folder), nearest)
             near += difference is None
             if difference is not None:
                 differences.append(difference)

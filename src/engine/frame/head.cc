@@ -20,6 +20,11 @@ ops::Linear classifier(const HeadParts& parts, const models::LayerSource& source
       {.has_bias = parts.has_bias, .dtype = parts.per_token ? source.dtype : DType::f32});
 }
 
+/// Width of the rows that the classifier reads, of states of the given one.
+Index width_behind(const HeadParts& parts, Index width) {
+  return parts.has_own_layer() && parts.layer->halves ? width / 2 : width;
+}
+
 /// The mean of the visible rows of each document, [documents, D] fp32.
 Tensor mean(const ops::Context& context, const Tensor& rows, const models::Batch& batch) {
   std::vector<Index> visible;
@@ -51,7 +56,7 @@ ClassifierHead::ClassifierHead(const HeadParts& parts, const models::LayerSource
                                Index width, std::string_view name)
     : per_token_(parts.per_token),
       dropout_(parts.dropout),
-      classifier_(classifier(parts, source, width, name)) {
+      classifier_(classifier(parts, source, width_behind(parts, width), name)) {
   const bool pools = parts.reads_pooler() && !source.weights.is_recording();
   require(!pools || source.weights.has(std::string(models::kPooler) + ".weight"),
           "{} head: expected a tensor {}.weight, found none", name, models::kPooler);
@@ -65,10 +70,11 @@ ClassifierHead::ClassifierHead(const HeadParts& parts, const models::LayerSource
   }
   if (!parts.has_own_layer()) return;
   const models::DocumentLayer& layer = *parts.layer;
-  dense_ = models::linear(source, std::string(layer.name), {width, width},
+  const Index inner = width_behind(parts, width);
+  dense_ = models::linear(source, std::string(layer.name), {inner, width},
                           {.activation = parts.recipe.activation.value_or(layer.activation),
                            .has_bias = parts.recipe.has_bias});
-  if (!layer.norm.empty()) norm_ = models::layer_norm(source, std::string(layer.norm), width);
+  if (!layer.norm.empty()) norm_ = models::layer_norm(source, std::string(layer.norm), inner);
   drops_input_ = layer.drops_input;
   pooling_ = parts.recipe.pooling;
 }

@@ -16,7 +16,7 @@ Tensor states_of(const Model::Implementation& model, std::span<const engine::Tok
     total += std::ssize(row.ids);
   }
   Pending pending(total);
-  const Tensor states({total, model.config.hidden_size}, model.dtype);
+  const Tensor states({total, model.config.last_size()}, model.dtype);
   for (std::size_t next = 0; next < rows.size();) {
     Wave wave(Wanted::states, options.batch_tokens, &pending);
     for (; next < rows.size(); ++next) {

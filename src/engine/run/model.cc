@@ -53,8 +53,8 @@ std::vector<Tensor> layer_inputs(const Model::Implementation& model, const model
                                  std::span<const std::vector<float>> given) {
   if (given.empty()) return {};
   const Index layers = model.config.layers, width = model.config.hidden_size;
-  require(!model.config.recipe.funnel,
-          "layer inputs: expected a model whose layers all read the tokens, found a {}",
+  require(!model.config.recipe.funnel && !model.config.reformer,
+          "layer inputs: expected a model whose layers all read one row of each token, found a {}",
           model.config.model_type());
   require(batch.documents() == 1, "layer inputs: expected one document, found {}",
           batch.documents());
@@ -74,10 +74,11 @@ std::optional<models::AttentionObserver> attention_observer(const Model::Impleme
                                                             const models::Batch& batch,
                                                             const AttentionSelection& selection) {
   if (!selection.callback) return std::nullopt;
-  const std::string_view what =
-      model.config.linformer ? "rows that stand for all tokens" : "features";
+  const std::string_view what = model.config.linformer  ? "rows that stand for all tokens"
+                                : model.config.reformer ? "chunks of sorted tokens"
+                                                        : "features";
   require(
-      !model.config.linformer && !model.config.features,
+      !model.config.linformer && !model.config.features && !model.config.reformer,
       "attention: expected a model whose tokens attend to tokens, found a {}, whose tokens attend "
       "to {}",
       model.config.model_type(), what);
@@ -160,7 +161,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
   info = {.model_type = std::string(config.model_type()),
           .layers = config.layers,
           .heads = config.heads,
-          .hidden_size = config.hidden_size,
+          .hidden_size = config.last_size(),
           .vocabulary_size = config.vocab_size,
           .windows = config.windows(),
           .max_tokens = task == nullptr ? config.max_tokens() : task->longest_document(config),

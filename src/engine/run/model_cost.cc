@@ -77,6 +77,32 @@ double funnel_flops(const models::EncoderConfig& config, std::int64_t n) {
   return flops;
 }
 
+/// Widths of the rows of a layer of a Reformer: of a stream, of all heads, of the feed-forward
+/// block.
+struct ReformerWidths {
+  Index stream = 0, heads = 0, wide = 0;
+};
+
+/// Projections, hashes, the chunks that queries see, and the feed-forward block.
+double reformer_layer_flops(const models::ReformerConfig& reformer, const ReformerWidths& widths,
+                            Index layer, Index n) {
+  const bool hashes = reformer.layers[static_cast<std::size_t>(layer)] == models::ChunkLayer::lsh;
+  const models::ReformerConfig::Chunks& chunks = reformer.chunks(layer);
+  const auto width = static_cast<double>(widths.stream);
+  const auto inner = static_cast<double>(widths.heads);
+  const Index padded = reformer.padded(n);
+  double columns = (hashes ? 3 : 4) * width, seen = static_cast<double>(n);
+  if (padded > chunks.length) {
+    const Index rounds = hashes ? reformer.hashes : 1;
+    seen = static_cast<double>(rounds * chunks.seen());
+    for (const Index factor : reformer.buckets_for(padded)) {
+      if (hashes) columns += static_cast<double>(rounds * factor) / 2;
+    }
+  }
+  return 2 * static_cast<double>(n) *
+         (inner * (columns + 2 * seen) + 2 * width * static_cast<double>(widths.wide));
+}
+
 /// Layers over all tokens that those of a model cost as much as: a block has half the rows of the
 /// one before, and its first layer may read these.
 double whole_layers(const models::EncoderConfig& config) {
@@ -118,6 +144,15 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
 
 double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int64_t globals) {
   if (config.recipe.funnel) return funnel_flops(config, n);
+  if (config.reformer) {
+    const ReformerWidths widths = {config.hidden_size, config.query_width(),
+                                   config.intermediate_size};
+    double flops = 0;
+    for (Index layer = 0; layer < config.layers; ++layer) {
+      flops += reformer_layer_flops(*config.reformer, widths, layer, n);
+    }
+    return flops;
+  }
   const auto width = static_cast<double>(config.hidden_size);
   const Index global_rows = config.recipe.global_local ? config.recipe.global_local->globals : 0;
   const double linears = 2.0 * static_cast<double>(n + global_rows) * width *
@@ -150,7 +185,7 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
 }
 
 double masked_lm_flops(const models::EncoderConfig& config, double tokens) {
-  const auto width = static_cast<double>(config.hidden_size);
+  const auto width = static_cast<double>(config.last_size());
   const auto& names = config.traits().masked_lm;
   const double dense = names && names->dense.empty() ? 0 : width;
   return 2 * tokens * width * (dense + static_cast<double>(config.vocab_size));
@@ -205,7 +240,12 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
   const auto times = [layers = whole_layers(config)](std::int64_t bytes) {
     return static_cast<std::int64_t>(layers * static_cast<double>(bytes));
   };
-  const std::int64_t kept = shape.recomputes ? times(row * size) + layer : times(layer);
+  std::int64_t kept = shape.recomputes ? times(row * size) + layer : times(layer);
+  // Reversible layers keep both streams at their end, and who saw whom: a number for each round.
+  if (config.reformer && shape.dtype == DType::f32) {
+    kept = layer + 8 * row * size +
+           config.layers * shape.tokens * config.heads * config.reformer->hashes * 4;
+  }
   const std::int64_t embedding = row * (size + 4);
   // While a layer goes back: the wide rows twice, and gradients of query, key, value and rows.
   const std::int64_t passing = 2 * wide + (2 * row + 4 * heads) * size;
@@ -218,7 +258,7 @@ std::int64_t activation_bytes(const models::EncoderConfig& config, const Trainin
     copies = 2 * config.layers *
              (2 * config.hidden_size * (config.query_width() + config.key_width()) +
               (1 + halves) * config.hidden_size * config.intermediate_size);
-    if (shape.masked_lm || has_text) copies += 2 * config.vocab_size * config.hidden_size;
+    if (shape.masked_lm || has_text) copies += 2 * config.vocab_size * config.last_size();
   }
   const std::int64_t text = has_text ? decoder_bytes(config, shape) : 0;
   return kept + embedding + std::max(passing, logits) + copies + text;
@@ -290,26 +330,6 @@ double language_model_training_flops(const models::LanguageModelConfig& config, 
 
 namespace {
 
-/// Projections, hashes, the chunks that queries see, and the feed-forward block.
-double reformer_layer_flops(const models::LanguageModelConfig& config, Index layer, Index n) {
-  const models::ReformerConfig& reformer = config.reformer;
-  const bool hashes = reformer.layers[static_cast<std::size_t>(layer)] == models::ChunkLayer::lsh;
-  const models::ReformerConfig::Chunks& chunks = reformer.chunks(layer);
-  const auto width = static_cast<double>(config.hidden_size);
-  const auto inner = static_cast<double>(config.heads * config.head_size);
-  const Index padded = reformer.padded(n);
-  double columns = (hashes ? 3 : 4) * width, seen = static_cast<double>(n);
-  if (padded > chunks.length) {
-    const Index rounds = hashes ? reformer.hashes : 1;
-    seen = static_cast<double>(rounds * chunks.length * (1 + chunks.before));
-    for (const Index factor : reformer.buckets_for(padded)) {
-      if (hashes) columns += static_cast<double>(rounds * factor) / 2;
-    }
-  }
-  return 2 * static_cast<double>(n) *
-         (inner * (columns + 2 * seen) + 2 * width * static_cast<double>(config.intermediate_size));
-}
-
 /// Scores of centroids and those of pairs, without the projections of keys that are queries.
 double routing_flops(const models::LanguageModelConfig& config, Index n) {
   const auto size = static_cast<double>(config.head_size);
@@ -340,7 +360,10 @@ double language_model_flops(const models::LanguageModelConfig& config, std::int6
   double flops = 2 * characters * static_cast<double>(config.last_size() * config.vocab_size);
   for (Index layer = 0; layer < config.layers; ++layer) {
     if (config.has_chunks()) {
-      flops += reformer_layer_flops(config, layer, n);
+      flops += reformer_layer_flops(
+          config.reformer,
+          {config.hidden_size, config.heads * config.head_size, config.intermediate_size}, layer,
+          n);
       continue;
     }
     if (config.has_tree()) {

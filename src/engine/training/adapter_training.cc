@@ -57,6 +57,10 @@ std::optional<models::AdapterTraining> adapter_training(const TrainingOptions& o
   // One tensor has the keys too.
   if (config.recipe.packs_projections) parts = {"query_key_value"};
   if (config.recipe.funnel) parts = {"q_head", "v_head"};
+  if (config.reformer && config.reformer->has(models::ChunkLayer::lsh)) {
+    parts.push_back("query_key");
+    if (!config.reformer->has(models::ChunkLayer::local)) parts.erase(parts.begin());
+  }
   for (const std::string& part : parts) add("encoder.layer.0.attention.self." + part);
   if (config.decoder) {
     for (const char* part : {"q_proj", "v_proj"}) {

@@ -25,7 +25,9 @@ class TaskObjective final : public training::Objective {
   /// All of it must outlive the objective.
   TaskObjective(const TrainingOptions& options, const engine::TrainingSet& data,
                 const TrainedModel& model, TaskEvaluation evaluation)
-      : options_(options), data_(data), model_(model), evaluation_(std::move(evaluation)) {}
+      : options_(options), data_(data), model_(model), evaluation_(std::move(evaluation)) {
+    model_.check_lengths(data_.lengths());
+  }
 
   /// Vectors of texts: micro-batches of more examples go through the model in parts of so many.
   void set_part_size(Index examples) { part_size_ = examples; }

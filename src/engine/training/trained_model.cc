@@ -167,6 +167,14 @@ void TrainedModel::add_parameters() {
   }
 }
 
+void TrainedModel::check_lengths(std::span<const Index> lengths) const {
+  const Index whole = implementation_->config.trained_length();
+  for (const Index length : lengths) {
+    // An example may be several texts.
+    if (whole > 0 && length % whole != 0) implementation_->encoder.check_trained(length);
+  }
+}
+
 training::MicroBatchLoss TrainedModel::step(const engine::TrainingBatch& batch,
                                             std::uint64_t seed) const {
   const auto turn = implementation_->turn();

@@ -73,6 +73,9 @@ class TrainedModel {
 
   const models::AddedTokens& added_tokens() const { return setup_.added_tokens; }
 
+  /// Throws Error for an example of so many tokens that cannot be learned from.
+  void check_lengths(std::span<const Index> lengths) const;
+
   /// See training::Objective.
   void begin_step(std::int64_t step) const { implementation_->weights.begin_step(step); }
   /// Forward and backward of one batch: adds the gradient of its mean loss to those of the

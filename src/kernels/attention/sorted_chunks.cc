@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <span>
 
@@ -51,9 +52,9 @@ bool fill_numbers(const HeadOfDocument& head, Index chunk, Tile& tile) {
     if (own[i] >= first) tile.queries.push_back(own[i] - first);
   }
   if (tile.queries.empty()) return false;
-  for (Index back = document.before; back >= 0; --back) {
-    // Farther back than around the circle is the chunk itself, as in transformers.
-    const Index from = back > all ? chunk : (chunk - back + all) % all;
+  for (Index step = -document.before; step <= document.after; ++step) {
+    // Farther than around the circle is the chunk itself, as in transformers.
+    const Index from = std::abs(step) > all ? chunk : (chunk + step + all) % all;
     const std::int32_t* places = chunk_begin(head, from);
     for (Index i = 0; i < document.chunk; ++i) {
       if (places[i] >= 0) tile.keys.push_back(places[i]);
@@ -125,7 +126,8 @@ void score_tile(const HeadOfDocument& head, const Inputs& in, Tile& tile) {
     float* row = tile.scores.data() + i * keys;
     for (Index j = 0; j < keys; ++j) {
       const Index key = tile.keys[at(j)];
-      const bool hidden = (spec.causal && key > own) || (!spec.sees_itself && key == own);
+      const bool hidden = (spec.causal && key > own) || (!spec.sees_itself && key == own) ||
+                          !head.document.is_visible(key);
       row[j] = hidden ? kUnseen : row[j];
     }
   }
@@ -344,7 +346,7 @@ double sorted_chunks_flops(const SortedChunks& spec) {
   double pairs = 0;
   for (const ChunkedDocument& document : spec.documents) {
     pairs += static_cast<double>(document.rows.query_count * document.rounds) *
-             static_cast<double>(document.chunk * (document.before + 1));
+             static_cast<double>(document.chunk * (document.before + 1 + document.after));
   }
   return 4 * pairs * static_cast<double>(spec.heads * spec.head_size);
 }

@@ -1,6 +1,6 @@
 // Attention over chunks of tokens that lie in a chosen order (Reformer, arXiv 2001.04451;
 // docs/spec/other-attentions.md#h3): sorted by their hashes, once for each round of hashing,
-// or as they come. A query sees the keys of its chunk and of those before it.
+// or as they come. A query sees the keys of its chunk and of some before and behind it.
 //
 // H heads, d head size, C tokens of a chunk.
 #pragma once
@@ -17,18 +17,23 @@ namespace longformer::kernels {
 
 /// The places of one document. Chunks of all rounds follow each other in a circle: those before the
 /// first of a round are the last of the round before, those before the first of all the last of
-/// all.
+/// all, and those behind the last of all the first.
 struct ChunkedDocument {
   AttentionDocument rows;
   Index rounds = 1;
   /// Places of a round, a multiple of the chunk.
   Index places = 0;
-  Index chunk = 1, before = 0;
+  Index chunk = 1, before = 0, after = 0;
   /// Key at every place, or −1 for a place without one: [1, rounds, places], or [H, rounds, places]
   /// where each head has an order of its own. A key has one place in a round; those from
   /// rows.query_offset on are queries too.
   std::vector<std::int32_t> order = {};
+  /// 1 for a key that is seen, 0 for a masked one; empty where all are.
+  std::vector<std::uint8_t> visible = {};
 
+  bool is_visible(Index key) const {
+    return visible.empty() || visible[static_cast<std::size_t>(key)] != 0;
+  }
   bool by_head() const { return std::ssize(order) > rounds * places; }
 };
 

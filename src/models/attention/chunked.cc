@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <utility>
 
 #include "core/error.h"
+#include "models/language_model_config.h"
 #include "ops/heads.h"
 #include "ops/key_ring.h"
 
@@ -116,21 +118,41 @@ std::vector<std::int32_t> chunk_of(std::span<const std::int32_t> order, std::int
   return seen;
 }
 
+ops::Linear projections_of(const ReformerLayers& layers, Index layer, const LayerSource& source) {
+  const bool hashes = layers.reformer.layers[at(layer)] == ChunkLayer::lsh;
+  std::vector<std::string_view> parts = {"query", "key", "value"};
+  if (hashes) parts = {"query_key", "value"};
+  const Index inner = layers.heads * layers.head_size;
+  if (layers.packs_projections) {
+    return linear(source, layers.name(layer, "query_key_value"),
+                  {std::ssize(parts) * inner, layers.hidden_size},
+                  {.has_bias = layers.attention_bias});
+  }
+  std::vector<std::string> names;
+  for (const std::string_view part : parts) names.push_back(layers.name(layer, part));
+  return stacked_linear(source, names, {inner, layers.hidden_size}, layers.attention_bias);
+}
+
+/// The mask of a document; empty where nothing is masked.
+std::span<const std::uint8_t> mask_of(const SharedInput& shared, Index begin, Index count) {
+  if (!shared.rows || shared.rows->key_mask.empty()) return {};
+  return std::span(shared.rows->key_mask).subspan(at(begin), at(count));
+}
+
 }  // namespace
 
-ChunkedAttention::ChunkedAttention(const LanguageModelConfig& config, Index layer,
+ChunkedAttention::ChunkedAttention(const ReformerLayers& layers, Index layer,
                                    const LayerSource& source,
                                    std::shared_ptr<const Rotations> rotations)
-    : reformer_(config.reformer),
-      kind_(config.reformer.layers[at(layer)]),
-      chunks_(config.reformer.chunks(layer)),
-      heads_(config.heads),
-      head_size_(config.head_size),
-      dropout_(hashes() ? config.reformer.lsh_dropout : config.attention_dropout),
+    : reformer_(layers.reformer),
+      kind_(layers.reformer.layers[at(layer)]),
+      causal_(layers.causal),
+      chunks_(layers.reformer.chunks(layer)),
+      heads_(layers.heads),
+      head_size_(layers.head_size),
+      dropout_(hashes() ? layers.reformer.lsh_dropout : layers.attention_dropout),
       place_(layer_place(layer)),
-      query_key_value_(linear(source, name_in(layer, "query_key_value"),
-                              {(hashes() ? 2 : 3) * heads_ * head_size_, config.hidden_size},
-                              {.has_bias = config.attention_bias})),
+      query_key_value_(projections_of(layers, layer, source)),
       rotations_(std::move(rotations)) {
   const std::vector<float> ones(at(head_size_), 1.0f);
   key_norm_ = {
@@ -148,21 +170,30 @@ std::unique_ptr<LayerState> ChunkedAttention::start(DType dtype, Index streams) 
 }
 
 ChunkedDocument ChunkedAttention::whole_text(const ops::Context& context, const Tensor& key,
-                                             const AttentionDocument& rows, ChunkedPast* past,
-                                             std::size_t stream) const {
+                                             const AttentionDocument& rows,
+                                             std::span<const std::uint8_t> visible,
+                                             ChunkedPast* past, std::size_t stream) const {
   const Index n = rows.query_count, padded = reformer_.padded(n);
   ChunkedDocument document = {.rows = rows, .places = padded, .order = numbers_from(0, n)};
   document.order.resize(at(padded), -1);
+  document.visible.assign(visible.begin(), visible.end());
   if (padded <= chunks_.length) {
     document.chunk = std::max<Index>(1, padded);
     return document;
   }
   document.chunk = chunks_.length;
   document.before = chunks_.before;
+  document.after = chunks_.after;
   if (!hashes()) return document;
   const std::vector<Index> factors = reformer_.buckets_for(padded);
-  const auto buckets =
+  auto buckets =
       kernels::hash_buckets(key, rows.key_begin, n, *rotations_->of(factors), context.threads);
+  // Masked tokens have a bucket of their own, behind all others of a round.
+  const auto behind = static_cast<std::int32_t>(
+      std::accumulate(factors.begin(), factors.end(), Index{1}, std::multiplies<>()));
+  for (std::size_t i = 0; i < buckets.size() && !visible.empty(); ++i) {
+    if (visible[i % at(n)] == 0) buckets[i] = behind;
+  }
   document.rounds = reformer_.hashes;
   document.order = kernels::bucket_order(buckets, n, padded, context.threads);
   if (past != nullptr) {
@@ -220,8 +251,9 @@ std::vector<ChunkedDocument> ChunkedAttention::documents(const ops::Context& con
     const bool goes_on = past != nullptr && past->streams[s].tokens > 0;
     require(!goes_on || count == 1,
             "state: expected one token after those that were read, found {}", count);
-    documents.push_back(goes_on ? next_token(context, key, rows, *past, s)
-                                : whole_text(context, key, rows, past, s));
+    documents.push_back(
+        goes_on ? next_token(context, key, rows, *past, s)
+                : whole_text(context, key, rows, mask_of(in.shared, starts[s], count), past, s));
     if (past != nullptr) past->streams[s].tokens += count;
   }
   return documents;
@@ -243,6 +275,7 @@ Tensor ChunkedAttention::forward(const ops::Context& context, const Tensor& x, c
                           .head_size = head_size_,
                           .scale = 1 / std::sqrt(static_cast<float>(head_size_)),
                           .sees_itself = !hashes(),
+                          .causal = causal_,
                           .dropout = context.dropout(dropout_, place_),
                           .documents = documents(context, keys, in)});
   }

@@ -1,23 +1,45 @@
 // Attention over chunks of neighbours or of tokens with one hash (Reformer, arXiv 2001.04451;
-// docs/spec/other-attentions.md#h3), of language models.
+// docs/spec/other-attentions.md#h3), of language models and encoders.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/attention/attention.h"
 #include "models/hash_rotations.h"
-#include "models/language_model_config.h"
 #include "ops/sorted_chunks.h"
 
 namespace longformer::models {
 
 struct ChunkedPast;
 
-/// Reads a text at once, or on from a state token by token, as the caches of transformers do.
+/// The layers of a Reformer, in whatever model they are.
+struct ReformerLayers {
+  ReformerConfig reformer;
+  Index hidden_size = 0, heads = 0, head_size = 0, intermediate_size = 0;
+  Activation activation = Activation::relu;
+  bool attention_bias = false;
+  /// Tokens do not see those behind them.
+  bool causal = true;
+  /// Projections of a layer are one tensor, "query_key_value"; else "query", "key" and "value", or
+  /// in hashed layers "query_key" and "value".
+  bool packs_projections = true;
+  /// Dropout of sub-layers, and of the probabilities of local layers.
+  double dropout = 0, attention_dropout = 0;
+  /// Name of a part of a layer: one of those above, "attention_output", "attention_norm", "up",
+  /// "down" or "feed_forward_norm".
+  std::string (*name)(Index layer, std::string_view part) = nullptr;
+};
+
+/// Reads a text at once, or, where it is causal, on from a state token by token, as the caches of
+/// transformers do.
 class ChunkedAttention {
  public:
-  ChunkedAttention(const LanguageModelConfig& config, Index layer, const LayerSource& source,
+  ChunkedAttention(const ReformerLayers& layers, Index layer, const LayerSource& source,
                    std::shared_ptr<const Rotations> rotations);
 
   /// x [n, D] to [n, heads · head size]. Who sees whom is found anew where `seen` is empty, which
@@ -28,8 +50,10 @@ class ChunkedAttention {
 
  private:
   bool hashes() const { return kind_ == ChunkLayer::lsh; }
+  /// `visible` is empty, or has a number for each token: 0 for a masked one.
   kernels::ChunkedDocument whole_text(const ops::Context& context, const Tensor& key,
-                                      const kernels::AttentionDocument& rows, ChunkedPast* past,
+                                      const kernels::AttentionDocument& rows,
+                                      std::span<const std::uint8_t> visible, ChunkedPast* past,
                                       std::size_t stream) const;
   kernels::ChunkedDocument next_token(const ops::Context& context, const Tensor& key,
                                       const kernels::AttentionDocument& rows, ChunkedPast& past,
@@ -39,6 +63,7 @@ class ChunkedAttention {
 
   ReformerConfig reformer_;
   ChunkLayer kind_;
+  bool causal_;
   ReformerConfig::Chunks chunks_;
   Index heads_, head_size_;
   double dropout_;

@@ -177,7 +177,7 @@ class CandidateScoring final : public Task {
                                   const models::Weights& weights, DType dtype) const override {
     return std::make_unique<CandidateHead>(*parts(config),
                                            models::layer_source(config, weights, dtype),
-                                           config.hidden_size, names().head);
+                                           config.last_size(), names().head);
   }
 
   std::vector<Index> globals_of_ids(const models::EncoderConfig& config,

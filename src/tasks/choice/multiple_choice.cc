@@ -66,7 +66,7 @@ class MultipleChoice final : public Task {
                                   const models::Weights& weights, DType dtype) const override {
     return std::make_unique<ChoiceHead>(*parts(config),
                                         models::layer_source(config, weights, dtype),
-                                        config.hidden_size, names().head);
+                                        config.last_size(), names().head);
   }
 
   /// Global tokens are those after the separators between question and choice. `transformers`

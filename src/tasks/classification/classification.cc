@@ -23,7 +23,7 @@ class ClassificationHead final : public ClassifierHead {
  public:
   ClassificationHead(const models::EncoderConfig& config, const HeadParts& parts,
                      const models::LayerSource& source, std::string_view name)
-      : ClassifierHead(parts, source, config.hidden_size, name), config_(config) {}
+      : ClassifierHead(parts, source, config.last_size(), name), config_(config) {}
 
  private:
   ops::LossSum loss_of(const ops::Context& context, const Tensor& logits, const models::Batch&,

@@ -209,7 +209,7 @@ class CoreferenceSet final : public DataSet {
   bool has_one_class() const override { return false; }
 
   Json settings(const models::EncoderConfig& config) const override {
-    return {{kCoreferenceKey, json_of(new_head(options_, data_, config.hidden_size))}};
+    return {{kCoreferenceKey, json_of(new_head(options_, data_, config.last_size()))}};
   }
 
   DataReport report() const override { return data_.report; }

@@ -31,7 +31,7 @@ struct Layers {
   Index width() const { return head.head_size; }
 
   MentionLayer mlp(const std::string& name, std::uint64_t number) const {
-    return {.dense = models::linear(source, name + ".dense", {width(), config.hidden_size},
+    return {.dense = models::linear(source, name + ".dense", {width(), config.last_size()},
                                     {.activation = config.activation}),
             .norm = models::layer_norm(source, name + ".layer_norm", width()),
             .dropout = head.dropout,
@@ -124,7 +124,7 @@ void check_words(const CoreferenceTarget& words, Index tokens) {
 
 HeadCost coreference_cost(const models::EncoderConfig& config, Index tokens) {
   const CoreferenceConfig head = coreference_config(config);
-  const auto n = static_cast<double>(tokens), hidden = static_cast<double>(config.hidden_size);
+  const auto n = static_cast<double>(tokens), hidden = static_cast<double>(config.last_size());
   const auto f = static_cast<double>(head.head_size),
              width = static_cast<double>(head.max_span_width);
   const double k = head.top_lambda * n;

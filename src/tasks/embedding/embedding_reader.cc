@@ -65,7 +65,7 @@ bool is_in_document(const EmbeddingExample& example, const EmbeddingTrainingOpti
 
 EmbeddingReader::EmbeddingReader(const CollationSetup& setup, EmbeddingLoss loss)
     : tokenizer_(setup.tokenizer),
-      width_(setup.config.hidden_size),
+      width_(setup.config.last_size()),
       options_(setup.data.embedding),
       loss_(loss),
       modules_(trainable_modules(setup.folder)),

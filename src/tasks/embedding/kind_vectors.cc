@@ -119,7 +119,7 @@ class KindCall {
   /// The vectors of the texts before the modules of the folder, where dense ones are wanted.
   tasks::PooledVectors run(const ProgressCallback& report) {
     tasks::PooledVectors pooled(tasks::fold_of(heads_.pooling),
-                                heads_.dense ? std::ssize(texts_) : 0, model_.config.hidden_size);
+                                heads_.dense ? std::ssize(texts_) : 0, model_.config.last_size());
     Progress progress = {.documents_total = std::ssize(texts_)};
     for (const PooledRow& row : rows_) progress.tokens_total += std::ssize(row.row.ids);
     for (std::size_t first = 0; first < texts_.size();) {

@@ -30,8 +30,10 @@ ops::Linear decoder(const models::EncoderConfig& config, const models::LayerSour
   if (first != second && weights.has(first) && weights.has(second)) weights.tie(second, first);
   return models::linear(
       source, tied ? models::kWordEmbeddingLayer : std::string(names.decoder),
-      {config.vocab_size, config.embedding_size},
-      {.has_bias = config.head.decoder_bias, .bias_name = weights.has(first) ? first : second});
+      {config.vocab_size, names.dense.empty() ? config.last_size() : config.embedding_size},
+      {.has_bias = config.head.decoder_bias,
+       .bias_name = weights.has(first) ? first : second,
+       .trains_bias = names.trains_bias});
 }
 
 /// Nothing where the decoder reads the hidden states.
@@ -166,7 +168,15 @@ class MaskedText final : public DataSet {
   }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {
-    packed_ = std::make_shared<const PackedText>(pack(setup.tokenizer, setup.config, masking_));
+    PackedText text = pack(setup.tokenizer, setup.config, masking_);
+    // A row that is shorter than the positions which are trained cannot be learned from.
+    const Index whole = setup.config.trained_length();
+    if (text.rows.size() > 1 && text.lengths.back() < std::min(whole, text.lengths[0])) {
+      text.tokens -= text.lengths.back();
+      text.rows.pop_back();
+      text.lengths.pop_back();
+    }
+    packed_ = std::make_shared<const PackedText>(std::move(text));
     return std::make_unique<MaskedRows>(packed_, rules(setup.tokenizer, masking_), setup.config);
   }
 

@@ -141,10 +141,10 @@ Tensor EvidenceScorer::operator()(const ops::Context& context, const Tensor& x) 
 }
 
 MultiHopHead::MultiHopHead(const models::EncoderConfig& config, const models::LayerSource& source)
-    : span_(models::linear(source, "qa_outputs", {2, config.hidden_size})),
-      type_(models::linear(in_fp32(source), "type_classifier", {kAnswerTypes, config.hidden_size})),
-      paragraph_(scorer(source, "paragraph_scorer", config.hidden_size, models::kHeadPlace)),
-      sentence_(scorer(source, "sentence_scorer", config.hidden_size, models::kHeadDensePlace)) {}
+    : span_(models::linear(source, "qa_outputs", {2, config.last_size()})),
+      type_(models::linear(in_fp32(source), "type_classifier", {kAnswerTypes, config.last_size()})),
+      paragraph_(scorer(source, "paragraph_scorer", config.last_size(), models::kHeadPlace)),
+      sentence_(scorer(source, "sentence_scorer", config.last_size(), models::kHeadDensePlace)) {}
 
 Tensor MultiHopHead::logits(const ops::Context& context, const EncoderStates& states) const {
   return ops::linear(context, states.hidden, span_, DType::f32);

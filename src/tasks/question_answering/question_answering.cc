@@ -51,7 +51,7 @@ class AnswerHead final : public ClassifierHead {
  public:
   AnswerHead(const HeadParts& parts, const models::EncoderConfig& config,
              const models::LayerSource& source, std::string_view name)
-      : ClassifierHead(parts, source, config.hidden_size, name) {
+      : ClassifierHead(parts, source, config.last_size(), name) {
     if (config.traits().hides_questions) separator_ = config.sep_token_id;
   }
 

@@ -100,7 +100,7 @@ class Tagging final : public Task {
                                   const models::Weights& weights, DType dtype) const override {
     return std::make_unique<TaggingHead>(*parts(config),
                                          models::layer_source(config, weights, dtype),
-                                         config.hidden_size, names().head);
+                                         config.last_size(), names().head);
   }
 
   bool has_labels() const override { return true; }

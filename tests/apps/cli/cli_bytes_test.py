@@ -19,6 +19,8 @@ KINDS = {
     "funnel": {"model_type": "funnel", "d_model": 32, "n_head": 2, "d_inner": 32, "d_head": 16, "block_sizes": [1, 1], "classifier_pooling": "mean",
                "intermediate_size": None, "num_hidden_layers": None},
     "modernbert": {"model_type": "modernbert", "classifier_pooling": "mean"},
+    "reformer": {"model_type": "reformer", "feed_forward_size": 32, "attention_head_size": 16, "attn_layers": ["lsh"], "lsh_attn_chunk_length": 8,
+                 "lsh_num_chunks_after": 1, "num_buckets": 4, "axial_pos_embds": False, "classifier_pooling": "mean", "intermediate_size": None},
 }
 TRAINING = ["--learning-rate", "3e-3", "--gradient-accumulation-steps", 1, "--per-device-train-batch-size", 8, "--save-strategy", "no"]
 
@@ -57,7 +59,7 @@ def test_learns_and_is_used_by_the_verbs(kind, tmp_path):
     info = run("info", model, "--json").works().json[0]
     assert info["tokenizer"] == "bytes" and not info["unsupported"] and info["vocabulary_size"] == 260
     assert [label["label"] for label in run("classify", model, "--text", "éé y", "--json").works().json[0]["labels"]][0] == "accent"
-    assert len(run("embed", model, "--text", "ab", "--json").works().json[0]["embedding"]) == 32
+    assert len(run("embed", model, "--text", "ab", "--json").works().json[0]["embedding"]) == (64 if kind == "reformer" else 32)
     loaded = longformer_cpp.Tokenizer(model)
     tokens = loaded.encode("é[MASK]")
     assert list(tokens.ids) == [1, 4 + 0xC3, 4 + 0xA9, 3, 2] and loaded.decode([4 + 0xC3, 4 + 0xA9]) == "é"

@@ -93,7 +93,7 @@ class TestConvert:
         score(tmp_path / "lm", text, "--part", "all", "--window-characters", 32, "--step-characters", 32)
 
     def test_the_registry_names_the_conversion(self):
-        run("info", FIXTURE / "mixed").fails(1, "--to longformer-lm", "as an encoder")
+        run("info", FIXTURE / "mixed").fails(1, "is_decoder: expected false, found true", "--to longformer-lm")
 
 
 class TestTraining:
@@ -142,3 +142,69 @@ class TestMemory:
         grown = peaks[12] - peaks[2]
         # Weights, their gradients and moments, and the orders of hashed layers are all that grows.
         assert grown < 40e6, peaks
+
+
+class TestEncoder:
+    """One of bytes, which looks both ways."""
+
+    KEYS = {
+        "model_type": "reformer", "vocabulary": "bytes", "hidden_size": 16, "feed_forward_size": 32, "num_attention_heads": 2,
+        "attention_head_size": 8, "attn_layers": ["local", "lsh"], "local_attn_chunk_length": 8, "lsh_attn_chunk_length": 8,
+        "local_num_chunks_after": 1, "lsh_num_chunks_after": 1, "num_buckets": 4, "max_position_embeddings": 64,
+    }  # fmt: skip
+    AXIAL = {"axial_pos_shape": [4, 16], "axial_pos_embds_dim": [6, 10]}
+
+    def folder(self, tmp_path, **keys):
+        (tmp_path / "model").mkdir()
+        written(tmp_path / "model" / "config.json", self.KEYS | keys)
+        return tmp_path / "model"
+
+    def train(self, folder, tmp_path, length, *flags):
+        rows = [{"text": "ab"[i % 2] * length, "label": "ab"[i % 2]} for i in range(16)]
+        data = tmp_path / "data.jsonl"
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return run("finetune", folder, data, "--task", "classify", "--output-dir", tmp_path / "out", "--max-steps", 6,
+                   "--learning-rate", "1e-2", "--save-strategy", "no", *flags)  # fmt: skip
+
+    def test_axial_positions_are_trained_by_texts_of_one_length(self, tmp_path):
+        folder = self.folder(tmp_path, **self.AXIAL)
+        self.train(folder, tmp_path, 9, "--quiet").fails(1, "expected texts of 64 tokens, as axial_pos_shape is 4 × 16", "found 11")
+        self.train(folder, tmp_path, 62).passes()
+        vector = run("embed", tmp_path / "out", "--text", "ab", "--json").works().json[0]["embedding"]
+        assert len(vector) == 2 * self.KEYS["hidden_size"]
+        info = run("info", tmp_path / "out", "--json").passes().json[0]
+        assert info["embedding_size"] == 32 and info["hidden_size"] == 16 and not info["unsupported"]
+
+    def test_rows_of_masked_words_have_all_axial_positions(self, tmp_path):
+        folder, text = self.folder(tmp_path, **self.AXIAL), written(tmp_path / "text.txt", "abc def " * 100)
+        flags = ("--output-dir", tmp_path / "mlm", "--max-steps", 3, "--save-strategy", "no")
+        # The last row, of 60 tokens, is left out.
+        assert "12 rows, 768 tokens" in run("pretrain-mlm", folder, text, *flags).passes().err
+        run("pretrain-mlm", folder, text, "--max-seq-length", 32, "--quiet", *flags).fails(1, "expected texts of 64 tokens", "found 32")
+
+    @pytest.mark.parametrize("flags", [(), ("--dtype", "bf16"), ("--dtype", "bf16", "--gradient-checkpointing")])
+    def test_learned_positions_are_trained_by_any(self, tmp_path, flags):
+        self.train(self.folder(tmp_path, axial_pos_embds=False), tmp_path, 21, *flags).passes()
+        labels = run("classify", tmp_path / "out", "--text", "b" * 21, "--json").works().json[0]["labels"]
+        assert labels[0]["label"] == "b"
+
+    def test_what_it_cannot_show_is_refused(self, tmp_path):
+        self.train(self.folder(tmp_path, axial_pos_embds=False), tmp_path, 5).passes()
+        out = tmp_path / "out"
+        run("attention", out, "--text", "ab").fails(1, "found a reformer, whose tokens attend to chunks of sorted tokens")
+        run("compare", out, out, "--text", "ab").fails(1, "layers all read one row of each token, found a reformer")
+        run("embed", out, "--text", "a" * 63).fails(1, "64")
+
+    def test_activations_of_a_training_step_do_not_grow_with_layers(self, tmp_path):
+        """Ten more layers of the same width: what they keep would be some 100 MB."""
+        peaks = {}
+        for layers in (2, 12):
+            config = self.KEYS | {
+                "attn_layers": ["local", "lsh"] * (layers // 2), "hidden_size": 64, "feed_forward_size": 256, "attention_head_size": 32,
+                "axial_pos_embds": False, "max_position_embeddings": 4096, "local_attn_chunk_length": 64, "lsh_attn_chunk_length": 64,
+            }  # fmt: skip
+            path = written(tmp_path / f"{layers}.json", config)
+            done = run("bench", "train", "--config", path, "-n", 4096, "--threads", 2, "--repeats", 1, "--json").passes()
+            peaks[layers] = done.json[0]["peak_rss_bytes"]
+        # Weights, their gradients and moments, and the orders of hashed layers are all that grows.
+        assert peaks[12] - peaks[2] < 25e6, peaks
