@@ -214,6 +214,7 @@ void serve(const ServeFlags& flags, Messages& messages) {
   };
   server::LoadedModels models = load_models(flags, messages, metrics, turns);
   std::async(std::launch::async, [&] { warm_up(models); }).get();
+  options.rest();
   const Embedder* embedder = nullptr;
   for (const auto& model : models.all) {
     if (embedder == nullptr && model->embedder) embedder = &*model->embedder;

@@ -1,5 +1,8 @@
 #include "desks.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace longformer::server {
 
 Desks::~Desks() {
@@ -11,7 +14,8 @@ Desks::~Desks() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Desks::post(std::function<void()> work) {
+void Desks::post(std::function<void()> call, bool is_light) {
+  Work work = {.call = std::move(call), .is_light = is_light};
   const std::lock_guard lock(mutex_);
   if (!idle_.empty()) {
     Desk* desk = idle_.back();
@@ -33,9 +37,17 @@ std::int64_t Desks::waiting() const {
   return static_cast<std::int64_t>(waiting_.size());
 }
 
-void Desks::serve(Desk& own, std::function<void()> first) {
-  first();
-  first = nullptr;
+/// What the work holds ends before the work counts as done.
+void Desks::complete(Work work) {
+  work.call();
+  work.call = nullptr;
+  if (work.is_light) return;
+  const std::lock_guard lock(mutex_);
+  busy_until_ = std::chrono::steady_clock::now();
+}
+
+void Desks::serve(Desk& own, Work first) {
+  complete(std::move(first));
   std::unique_lock lock(mutex_);
   while (true) {
     if (!waiting_.empty()) {
@@ -44,20 +56,23 @@ void Desks::serve(Desk& own, std::function<void()> first) {
     } else {
       idle_.push_back(&own);
       wait(own, lock);
-      if (own.work == nullptr) return;
+      if (own.work.call == nullptr) return;
     }
-    const auto work = std::exchange(own.work, nullptr);
+    Work work = std::exchange(own.work, {});
     lock.unlock();
-    work();
+    complete(std::move(work));
     lock.lock();
   }
 }
 
 void Desks::wait(Desk& own, std::unique_lock<std::mutex>& lock) {
-  const auto is_called = [&] { return own.work != nullptr || ends_; };
-  if (rest_.work && !own.changed.wait_for(lock, rest_.after, is_called)) {
-    // The one that was busy last.
-    if (idle_.size() == threads_.size() && idle_.back() == &own) {
+  const auto is_called = [&] { return own.work.call != nullptr || ends_; };
+  const bool may_rest = rest_.work && busy_until_;
+  if (may_rest && !own.changed.wait_until(lock, *busy_until_ + rest_.after, is_called)) {
+    // Only the thread that became idle last does the rest, and is then the last to get work.
+    if (busy_until_ && idle_.size() == threads_.size() && idle_.back() == &own) {
+      busy_until_.reset();
+      std::ranges::rotate(idle_, std::prev(idle_.end()));
       lock.unlock();
       rest_.work();
       lock.lock();

@@ -206,12 +206,14 @@ void Server::admit(const HttpRequest& request) const {
 
 void Server::handle(std::shared_ptr<HttpExchange> exchange) {
   ++under_way_;
-  desks_.post([this, exchange = std::move(exchange), taken = Clock::now()]() mutable {
+  const bool is_light = exchange->request().method != "POST";
+  auto work = [this, exchange = std::move(exchange), taken = Clock::now()]() mutable {
     serve(exchange, taken);
     // The client may have the answer before; it must not count as under way for long.
     exchange.reset();
     --under_way_;
-  });
+  };
+  desks_.post(std::move(work), is_light);
 }
 
 void Server::serve(const std::shared_ptr<HttpExchange>& exchange, Clock::time_point taken) {

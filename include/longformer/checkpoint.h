@@ -93,7 +93,7 @@ struct FolderInfo {
 FolderInfo inspect(const std::string& folder, const std::string& adapter = {});
 
 OptionFields fields(ConvertOptions& options);
-/// What ConvertOptions::target can be.
+/// Possible values of ConvertOptions::target.
 std::vector<std::string> conversion_targets();
 
 /// Position rows are copied cyclically or cut; query/key/value are copied into the global

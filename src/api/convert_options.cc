@@ -144,8 +144,7 @@ OptionFields fields(ConvertOptions& options) {
 std::vector<std::string> conversion_targets() { return models::conversion_targets(); }
 
 void refuse_other_options(ConvertOptions options) {
-  constexpr std::array<std::string_view, 4> kOfAll = {"format", "overwrite", "merge_adapter",
-                                                      "seed"};
+  constexpr std::array<std::string_view, 3> kOfAll = {"format", "overwrite", "merge_adapter"};
   constexpr std::array<std::string_view, 1> kOfMerging = {"dtype"};
   const models::ConversionTarget& target = models::conversion_target(options.target);
   const bool merges = !options.merge_adapter.empty();

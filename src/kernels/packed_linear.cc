@@ -378,11 +378,15 @@ const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType result, bool 
   if (threads > 1 && !spreads_by_columns()) {
     kernel.parts = p.share_columns(kernel.computed_rows, computed_output, threads);
   }
+  // Padded rows and shared columns are those of one slab.
+  assert(p.options.slabs.in * p.options.slabs.out == 1 ||
+         (kernel.parts.empty() && kernel.computed_rows == rows));
   kernel.output = output;
   kernel.result = result;
   for (const Packed::Addition& addition : p.additions) {
-    kernel.additions.push_back({&addition.inner.kernel(rows, DType::f32, all_threads),
-                                &addition.outer.kernel(rows, DType::f32, all_threads)});
+    // So small that threads would take longer to share them.
+    kernel.additions.push_back(
+        {&addition.inner.kernel(rows, DType::f32), &addition.outer.kernel(rows, DType::f32)});
   }
   return p.kernels.emplace(key, std::move(kernel)).first->second;
 }

@@ -33,15 +33,18 @@ ops::EmbeddingTables decoder_tables(const EncoderConfig& config, const LayerSour
 ops::Linear output_layer(const EncoderConfig& config, const LayerSource& source) {
   const Weights& weights = source.weights;
   const Index vocab_size = config.vocab_size;
-  const std::array table = {embedding(source, token_table(config, weights, kOutputTokens),
-                                      {vocab_size, config.hidden_size})};
-  std::vector<Tensor> bias;
-  // The bias is a buffer: nothing trains it.
-  if (!weights.is_recording() && weights.has(kLogitsBias)) {
-    bias.push_back(
-        weights.stored(kLogitsBias, {1, vocab_size}).to(DType::f32).reshaped({vocab_size}));
-  }
-  return {table, bias, {.dtype = source.dtype, .trainable = weights.keeps_tensors()}};
+  const std::array tensors = {std::string(token_table(config, weights, kOutputTokens)),
+                              std::string(kLogitsBias)};
+  return shared_linear(source, tensors, [&]() -> ops::Linear {
+    const std::array table = {embedding(source, tensors[0], {vocab_size, config.hidden_size})};
+    std::vector<Tensor> bias;
+    // The bias is a buffer: nothing trains it.
+    if (!weights.is_recording() && weights.has(kLogitsBias)) {
+      bias.push_back(
+          weights.stored(kLogitsBias, {1, vocab_size}).to(DType::f32).reshaped({vocab_size}));
+    }
+    return {table, bias, {.dtype = source.dtype, .trainable = weights.keeps_tensors()}};
+  });
 }
 
 }  // namespace

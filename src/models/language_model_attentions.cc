@@ -261,7 +261,7 @@ void write_partition(const LanguageModelConfig& model, ordered_json& json) {
 }
 
 constexpr LmDefaults kOwnLayers = {.scales_embedding = false, .ties_embeddings = false};
-/// Those of Adaptive Span and the BP-Transformer.
+/// Defaults of Adaptive Span and the BP-Transformer.
 constexpr LmDefaults kPostNormLayers = {.activation = Activation::relu,
                                         .post_norm = true,
                                         .scales_embedding = false,

@@ -28,8 +28,8 @@ struct LmAttentionTraits {
   std::string_view reason = {};
   /// Keys that the rows before do not have.
   std::span<const std::string_view> keys = {};
-  /// Reads its keys, when those of all models are read. Throws Error that names file, key, expected and
-  /// found.
+  /// Reads its keys, when those of all models are read. Throws Error that names file, key, expected
+  /// and found.
   void (*read)(const formats::ConfigReader& config, LanguageModelConfig& model);
   void (*write)(const LanguageModelConfig& model, nlohmann::ordered_json& json);
   LmDefaults defaults = {};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -12,8 +13,7 @@
 namespace longformer::models {
 namespace {
 
-/// Layers of one shape that are stacked: their names, and those of their biases where they have
-/// any.
+/// Layers of one shape that are stacked: names of the layers and of their biases (none: no bias).
 struct LayerNames {
   std::vector<std::string> layers = {}, biases = {};
   LinearShape shape = {};
@@ -54,10 +54,14 @@ std::string key_of(const LayerSource& source, const LayerNames& names, const Lin
                      parts.slabs.out);
 }
 
-/// The place that shares the layers of these names; null for none.
+/// The place that shares the layers of these names; null for none. Layers with a bias that only the
+/// adapter has are those of this model alone.
 SharedLayers* shared(const LayerSource& source, const LayerNames& names) {
   SharedLayers* layers = nullptr;
   if (source.weights.keeps_tensors()) return nullptr;
+  for (const std::string& name : names.biases) {
+    if (!source.weights.without_adapter().has(name)) return nullptr;
+  }
   for (const std::string& name : names.layers) {
     layers = source.weights.shared(name);
     if (layers == nullptr) return nullptr;
@@ -88,7 +92,7 @@ ops::Linear with_adapter(const LayerSource& source, const LayerNames& names,
   }
   for (const std::string& name : names.biases) {
     own.biases.push_back(weights.get(name, {names.shape.out}, bias_of(parts)));
-    is_changed = is_changed || weights.changes_bias(name);
+    is_changed = is_changed || weights.changes(name);
   }
   return is_changed ? dense.adapted(own.additions, own.biases) : dense;
 }
@@ -114,6 +118,19 @@ ops::Linear linear(const LayerSource& source, const std::string& name, LinearSha
     names.biases.push_back(parts.bias_name.empty() ? name + ".bias" : parts.bias_name);
   }
   return packed_once(source, names, parts);
+}
+
+ops::Linear shared_linear(const LayerSource& source, std::span<const std::string> tensors,
+                          const std::function<ops::Linear()>& pack) {
+  const Weights& weights = source.weights;
+  const bool is_changed = std::ranges::any_of(
+      tensors, [&](const std::string& tensor) { return weights.changes(tensor); });
+  SharedLayers* together =
+      weights.keeps_tensors() || is_changed ? nullptr : weights.shared(tensors[0]);
+  if (together == nullptr) return pack();
+  return together->get(
+      fmt::format("{}: {} {}", weights.path(), fmt::join(tensors, " "), name_of(source.dtype)),
+      pack);
 }
 
 ops::Linear convolution(const LayerSource& source, const std::string& name, LinearShape shape,

@@ -1,7 +1,9 @@
 // Builders of what models are made of, from weights by name: each says how its tensors begin.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "models/weights.h"
@@ -45,6 +47,11 @@ struct LinearParts {
 /// A dense layer, "NAME.weight" [out, in].
 ops::Linear linear(const LayerSource& source, const std::string& name, LinearShape shape,
                    const LinearParts& parts = {});
+
+/// A layer made of stored tensors by pack(): once for all models that share layers and whose
+/// adapters change none of the tensors.
+ops::Linear shared_linear(const LayerSource& source, std::span<const std::string> tensors,
+                          const std::function<ops::Linear()>& pack);
 
 /// A convolution over so many rows whose stride is the width of its kernel, "NAME.weight" [out, in,
 /// taps]: a dense layer over kernels::RowWindow::features.

@@ -197,16 +197,24 @@ ops::LowRank Weights::addition(const std::string& layer) const {
   if (adapter_ == nullptr) return {};
   const auto found = adapter_->layers().find(layer);
   if (found == adapter_->layers().end()) return {};
-  return {.a = found->second.a, .b = found->second.b, .scale = found->second.scale};
+  const auto& [a, b, bias, scale] = found->second;
+  if (findings_->seen.insert(layer + kLowRankA).second) {
+    findings_->look_at(layer + kLowRankA, a);
+    findings_->look_at(layer + kLowRankB, b);
+  }
+  return {.a = a, .b = b, .scale = scale};
 }
 
-bool Weights::changes_bias(const std::string& name) const {
+bool Weights::changes(const std::string& tensor) const {
   if (adapter_ == nullptr) return false;
-  constexpr std::string_view kBias = ".bias";
-  if (adapter_->whole().contains(name)) return true;
-  if (!name.ends_with(kBias)) return false;
-  const auto found = adapter_->layers().find(name.substr(0, name.size() - kBias.size()));
-  return found != adapter_->layers().end() && !found->second.bias.empty();
+  if (adapter_->whole().contains(tensor)) return true;
+  const auto layer = [&](std::string_view ending) {
+    if (!tensor.ends_with(ending)) return adapter_->layers().end();
+    return adapter_->layers().find(tensor.substr(0, tensor.size() - ending.size()));
+  };
+  if (layer(".weight") != adapter_->layers().end()) return true;
+  const auto biased = layer(".bias");
+  return biased != adapter_->layers().end() && !biased->second.bias.empty();
 }
 
 Weights Weights::adapted(Weights weights, std::shared_ptr<const Adapter> adapter) {

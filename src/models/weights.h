@@ -161,10 +161,11 @@ class Weights {
   SharedLayers* shared(const std::string& layer) const;
   /// These weights without their adapter.
   const Weights& without_adapter() const { return unadapted_ ? *unadapted_ : *this; }
-  /// What the adapter adds to the product of a layer, merged in "LAYER.weight"; empty for nothing.
+  /// Low-rank addition of the adapter to the product of a layer, which "LAYER.weight" has merged;
+  /// empty for none.
   ops::LowRank addition(const std::string& layer) const;
-  /// Whether the adapter has a vector of the model whole, or adds to it.
-  bool changes_bias(const std::string& name) const;
+  /// Whether the adapter has a tensor of the model whole, or adds to it.
+  bool changes(const std::string& tensor) const;
 
   bool is_trained() const { return parameters_ != nullptr; }
   bool is_recording() const { return records_ != nullptr; }

@@ -378,6 +378,74 @@ TEST_F(ConvertTest, ReportsBadOptions) {
   expect_error(error(options(std::int64_t{1} << 40)), {"max positions", "found 1099511627776"});
 }
 
+/// A value of its own for each option, and its name where the target has it.
+struct GivenOption {
+  std::string name;
+  std::function<void(ConvertOptions&)> give;
+  std::set<std::string> targets;
+};
+
+const std::set<std::string> kEncoders = {"longformer", "linformer", "performer", "blockwise",
+                                         "big_bird"};
+
+const std::vector<GivenOption> kGiven = {
+    {"max positions", [](ConvertOptions& all) { all.max_positions = 40; }, kEncoders},
+    {"window", [](ConvertOptions& all) { all.windows = {8}; }, {"longformer"}},
+    {"dilation", [](ConvertOptions& all) { all.dilations = {2}; }, {"longformer"}},
+    {"dilated heads", [](ConvertOptions& all) { all.dilated_heads = 1; }, {"longformer"}},
+    {"cross attention rows",
+     [](ConvertOptions& all) { all.cross_attention_rows = 4; },
+     {"longformer"}},
+    {"rotary", [](ConvertOptions& all) { all.rotary = "base"; }, {"longformer"}},
+    {"dtype", [](ConvertOptions& all) { all.dtype = "bf16"; }, kEncoders},
+    {"seed", [](ConvertOptions& all) { all.seed = 7; }, {"linformer", "performer"}},
+    {"projected length", [](ConvertOptions& all) { all.projected_length = 4; }, {"linformer"}},
+    {"projection", [](ConvertOptions& all) { all.projection = "mean"; }, {"linformer"}},
+    {"projection sharing",
+     [](ConvertOptions& all) { all.projection_sharing = "none"; },
+     {"linformer"}},
+    {"projection initialization",
+     [](ConvertOptions& all) { all.projection_initialization = "xavier"; },
+     {"linformer"}},
+    {"features", [](ConvertOptions& all) { all.features = 8; }, {"performer"}},
+    {"feature kernel", [](ConvertOptions& all) { all.feature_kernel = "relu"; }, {"performer"}},
+    {"feature epsilon", [](ConvertOptions& all) { all.feature_epsilon = 0.5; }, {"performer"}},
+    {"blocks", [](ConvertOptions& all) { all.blocks = 2; }, {"blockwise"}},
+    {"block heads",
+     [](ConvertOptions& all) {
+       all.block_heads = {1, 1};
+     },
+     {"blockwise"}},
+};
+
+TEST_F(ConvertTest, RefusesOptionsThatTheTargetDoesNotHave) {
+  const std::set<std::string> of_all = {"format", "overwrite", "merge_adapter"};
+  ConvertOptions listed;
+  EXPECT_EQ(kGiven.size() + of_all.size(), fields(listed).size());
+  std::vector<std::string> targets = conversion_targets();
+  EXPECT_EQ(targets.size(), kEncoders.size() + 1);
+  for (const std::string& target : targets) {
+    for (const GivenOption& given : kGiven) {
+      SCOPED_TRACE(target + ", " + given.name);
+      ConvertOptions how = {.target = target};
+      given.give(how);
+      const std::string said = error(how);
+      const std::string refused = given.name + ": expected none for a " + target + ", found ";
+      EXPECT_EQ(said.starts_with(refused), !given.targets.contains(target)) << said;
+    }
+  }
+}
+
+TEST_F(ConvertTest, RefusesOptionsBesideAnAdapterThatIsMerged) {
+  for (const GivenOption& given : kGiven) {
+    SCOPED_TRACE(given.name);
+    ConvertOptions how = {.merge_adapter = "nowhere"};
+    given.give(how);
+    const std::string refused = given.name + ": expected none beside an adapter that is merged";
+    EXPECT_EQ(error(how).starts_with(refused), given.name != "dtype") << error(how);
+  }
+}
+
 TEST_F(ConvertTest, ReportsEachBadFile) {
   const std::vector<BadFolder> cases = {
       {"no folder", [&] { fs::remove_all(source()); }, {"source", "a model folder", "none"}},

@@ -25,9 +25,13 @@ void add(Json& json, const char* key, const std::string& value) {
   if (!value.empty()) json[key] = value;
 }
 
-constexpr std::array<Names, 6> kOfLinformer = {"max_positions",      "dtype",
-                                               "projected_length",   "projection",
-                                               "projection_sharing", "projection_initialization"};
+constexpr std::array<Names, 7> kOfLinformer = {"max_positions",
+                                               "dtype",
+                                               "seed",
+                                               "projected_length",
+                                               "projection",
+                                               "projection_sharing",
+                                               "projection_initialization"};
 
 void set_linformer(const ConvertOptions& options, Json& json) {
   add(json, "projected_length", options.projected_length);
@@ -41,8 +45,8 @@ void write_linformer_keys(const EncoderConfig& config, Json& json) {
   write_linformer(*config.linformer, json);
 }
 
-constexpr std::array<Names, 5> kOfPerformer = {"max_positions", "dtype", "features",
-                                               "feature_kernel", "feature_epsilon"};
+constexpr std::array<Names, 6> kOfPerformer = {
+    "max_positions", "dtype", "seed", "features", "feature_kernel", "feature_epsilon"};
 
 void set_performer(const ConvertOptions& options, Json& json) {
   add(json, "features", options.features);

@@ -1,5 +1,5 @@
-// What `convert` makes, and the options that belong to it (docs/convert.md). A target is one row in
-// targets.cc.
+// Targets of `convert` and the options that belong to each (docs/convert.md). A target is one row
+// in targets.cc.
 #pragma once
 
 #include <span>

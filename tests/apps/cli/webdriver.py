@@ -123,7 +123,7 @@ class Firefox(Browser):
 
     def __init__(self, port, size):
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=120)
-        self._number, self._told = 0, 0
+        self._number = 0
         self._receive()
         self._session = "/session/firefox"
         self._call("POST", "/session", {"capabilities": {"alwaysMatch": {}}})
@@ -131,13 +131,18 @@ class Firefox(Browser):
         self._command("WebDriver:SetWindowRect", {"width": size[0] + inner[0], "height": size[1] + inner[1]})
         self.errors()
 
+    def _part(self, most):
+        part = self._socket.recv(most)
+        assert part, "the browser ended"
+        return part
+
     def _receive(self):
         length = b""
         while not length.endswith(b":"):
-            length += self._socket.recv(1)
+            length += self._part(1)
         data = b""
         while len(data) < int(length[:-1]):
-            data += self._socket.recv(int(length[:-1]) - len(data))
+            data += self._part(int(length[:-1]) - len(data))
         return json.loads(data)
 
     def _command(self, name, parameters):
@@ -160,14 +165,15 @@ class Firefox(Browser):
     def errors(self):
         """Complaints of pages on the console of the browser."""
         self._command("Marionette:SetContext", {"value": "chrome"})
-        messages = self.run("""return Services.console.getMessageArray().filter(m => m instanceof Ci.nsIScriptError)
-            .filter(m => !(m.flags & m.warningFlag) && /^(http|file):/.test(m.sourceName)).map(m => m.errorMessage)""")
+        messages = self.run("""const all = Services.console.getMessageArray().filter(m => m instanceof Ci.nsIScriptError)
+            .filter(m => !(m.flags & m.warningFlag) && /^(http|file):/.test(m.sourceName)).map(m => m.errorMessage);
+            Services.console.reset(); return all""")
         self._command("Marionette:SetContext", {"value": "content"})
-        told, self._told = messages[self._told:], len(messages)
-        return told
+        return messages
 
     def close(self):
-        self._command("Marionette:Quit", {"flags": ["eForceQuit"]})
+        with contextlib.suppress(AssertionError, OSError):
+            self._command("Marionette:Quit", {"flags": ["eForceQuit"]})
 
 
 def preferences(port, dark):

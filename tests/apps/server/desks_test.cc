@@ -65,5 +65,21 @@ TEST(Desks, WorkThatComesDuringARestIsDone) {
   }
 }
 
+TEST(Desks, RestThoughTheirStateIsAskedFor) {
+  std::atomic<int> done = 0, rests = 0;
+  Desks desks(2, {.after = kPause, .work = [&] { ++rests; }});
+  desks.post([&] { ++done; });
+  for (int i = 0; i < 100 && rests == 0; ++i) {
+    desks.post([&] { ++done; }, true);
+    std::this_thread::sleep_for(kPause / 8);
+  }
+  EXPECT_EQ(rests, 1);
+  const int before = done;
+  desks.post([&] { ++done; }, true);
+  ASSERT_TRUE(reaches(done, before + 1));
+  std::this_thread::sleep_for(3 * kPause);
+  EXPECT_EQ(rests, 1);
+}
+
 }  // namespace
 }  // namespace longformer::server::desks_test
