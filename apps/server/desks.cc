@@ -37,7 +37,7 @@ std::int64_t Desks::waiting() const {
   return static_cast<std::int64_t>(waiting_.size());
 }
 
-/// What the work holds ends before the work counts as done.
+/// The work counts as done when its captures have ended.
 void Desks::complete(Work work) {
   work.call();
   work.call = nullptr;

@@ -12,7 +12,7 @@ namespace {
 /// Ollama's clients complete a name without a tag.
 constexpr std::string_view kTag = ":latest";
 
-std::vector<ApiField> embed_fields() {
+std::vector<ApiField> ollama_fields() {
   return {{"input", inputs_schema(), true},
           model_field(),
           truncate_field(),
@@ -21,7 +21,7 @@ std::vector<ApiField> embed_fields() {
           {"options", {{"description", "read and ignored"}}}};
 }
 
-std::optional<HttpResponse> embed(Api& api, ApiCall& call) {
+std::optional<HttpResponse> ollama_embed(Api& api, ApiCall& call) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string asked = text_of(call.body, "model").value_or("");
   if (asked.ends_with(kTag)) call.model_name = asked.substr(0, asked.size() - kTag.size());
@@ -67,9 +67,9 @@ std::vector<Route> ollama_routes() {
   return {{.method = "POST",
            .path = "/api/embed",
            .summary = "A vector for each text, in the form of Ollama.",
-           .handler = embed,
+           .handler = ollama_embed,
            .ability = Ability::embed,
-           .fields = embed_fields},
+           .fields = ollama_fields},
           {.method = "GET",
            .path = "/api/tags",
            .summary = "The models of vectors, in the form of Ollama.",

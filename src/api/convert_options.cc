@@ -151,7 +151,8 @@ void refuse_other_options(ConvertOptions options) {
   const std::span<const std::string_view> own = merges ? kOfMerging : target.options;
   ConvertOptions usual;
   const auto defaults = formats::json_of(fields(usual));
-  for (const auto& [name, value] : formats::json_of(fields(options)).items()) {
+  const auto given = formats::json_of(fields(options));
+  for (const auto& [name, value] : given.items()) {
     const auto is_in = [&name](std::span<const std::string_view> names) {
       return std::ranges::find(names, name) != names.end();
     };

@@ -35,6 +35,8 @@ struct PackedLinearOptions {
   DType dtype = DType::f32;  ///< dtype of x, and of W when packed
   std::optional<Activation> activation = std::nullopt;
   LinearSlabs slabs = {};
+  /// Weights stay as they are: oneDNN's own layout pads eight columns to 64.
+  bool keeps_layout = false;
 };
 
 /// Whether weights that change with every step are worth packing for a product of so many rows:

@@ -18,6 +18,7 @@
 #include "core/threads.h"
 #include "fixtures.h"
 #include "kernels/gemm.h"
+#include "kernels/packed_linear.h"
 #include "longformer/error.h"
 #include "longformer/report.h"
 #include "longformer/tasks.h"

@@ -10,6 +10,7 @@
 #include "attention_training_testing.h"
 #include "kernels/attention/products.h"
 #include "kernels/gemm.h"
+#include "kernels/packed_linear.h"
 
 namespace longformer::kernels::attention_products_test {
 namespace {

@@ -12,6 +12,7 @@
 #include "core/dtype.h"
 #include "core/tensor.h"
 #include "kernels/gemm.h"
+#include "kernels/packed_linear.h"
 
 namespace longformer::kernels {
 namespace {

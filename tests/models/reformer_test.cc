@@ -271,7 +271,7 @@ TEST(Reformer, ConfigurationsThatDoNotFitAreRefusedWithTheNumbers) {
   auto other = small_config();
   other["attention"] = "dense";
   other["positions"] = "axial";
-  expect_refused([&] { parsed(other); }, "found the attention dense");
+  expect_refused([&] { parsed(other); }, "with the attention dense, found axial");
 }
 
 TEST(Reformer, ConfigurationsAreWrittenAsTheyAreRead) {

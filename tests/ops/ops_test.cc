@@ -13,6 +13,7 @@
 #include "core/random.h"
 #include "kernels/elementwise.h"
 #include "kernels/normalization.h"
+#include "kernels/packed_linear.h"
 #include "kernels/reference.h"
 #include "ops/attention.h"
 #include "ops/embedding.h"

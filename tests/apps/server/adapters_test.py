@@ -165,5 +165,5 @@ def test_layers_are_in_memory_once(base, tmp_path):
     weights = (model / "model.safetensors").stat().st_size
     assert weights > 10e6
     for name in ("few", "all"):
-        # What rank 2 adds is small beside layers; the rest is tables, tokenizers and heads of six models.
+        # Additions of rank 2 are small beside layers; the rest is tables, tokenizers and heads of six models.
         assert used[name] - used["alone"] < weights, used
