@@ -90,11 +90,13 @@ ops::Linear with_adapter(const LayerSource& source, const LayerNames& names,
     own.additions.push_back(weights.addition(name));
     is_changed = is_changed || !own.additions.back().empty();
   }
+  const bool has_biases = std::ranges::any_of(
+      names.biases, [&](const std::string& name) { return weights.changes(name); });
   for (const std::string& name : names.biases) {
+    if (!has_biases) break;
     own.biases.push_back(weights.get(name, {names.shape.out}, bias_of(parts)));
-    is_changed = is_changed || weights.changes(name);
   }
-  return is_changed ? dense.adapted(own.additions, own.biases) : dense;
+  return is_changed || has_biases ? dense.adapted(own.additions, own.biases) : dense;
 }
 
 ops::Linear packed_once(const LayerSource& source, const LayerNames& names,
