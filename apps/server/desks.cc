@@ -72,7 +72,7 @@ void Desks::wait(Desk& own, std::unique_lock<std::mutex>& lock) {
     // Only the thread that became idle last does the rest, and is then the last to get work.
     if (busy_until_ && idle_.size() == threads_.size() && idle_.back() == &own) {
       busy_until_.reset();
-      std::ranges::rotate(idle_, std::prev(idle_.end()));
+      std::rotate(idle_.begin(), std::prev(idle_.end()), idle_.end());
       lock.unlock();
       rest_.work();
       lock.lock();

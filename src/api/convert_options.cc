@@ -153,8 +153,8 @@ void refuse_other_options(ConvertOptions options) {
   const auto defaults = formats::json_of(fields(usual));
   const auto given = formats::json_of(fields(options));
   for (const auto& [name, value] : given.items()) {
-    const auto is_in = [&name](std::span<const std::string_view> names) {
-      return std::ranges::find(names, name) != names.end();
+    const auto is_in = [&option = name](std::span<const std::string_view> names) {
+      return std::ranges::find(names, option) != names.end();
     };
     if (value == defaults.at(name) || is_in(kOfAll) || is_in(own)) continue;
     std::string label = name;
