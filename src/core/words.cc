@@ -11,6 +11,12 @@ std::string counted(std::int64_t number, std::string_view one, std::string_view 
   return many.empty() ? fmt::format("{} {}s", number, one) : fmt::format("{} {}", number, many);
 }
 
+std::string alternatives(std::span<const std::string_view> names) {
+  const std::string last(names.back());
+  if (names.size() == 1) return last;
+  return fmt::format("{} or {}", fmt::join(names.first(names.size() - 1), ", "), last);
+}
+
 std::vector<std::string_view> parts_of_list(std::string_view list) {
   std::vector<std::string_view> parts;
   while (true) {

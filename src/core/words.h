@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -31,6 +32,9 @@ std::optional<Number> finite_number(std::string_view text) {
 
 /// "1 document", "2 documents"; `many` where it is not `one` and an s.
 std::string counted(std::int64_t number, std::string_view one, std::string_view many = {});
+
+/// "a", "a or b", "a, b or c", of at least one name.
+std::string alternatives(std::span<const std::string_view> names);
 
 /// Parts of a list between its commas, without spaces around them. At least one, perhaps empty.
 std::vector<std::string_view> parts_of_list(std::string_view list);

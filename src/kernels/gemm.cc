@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -11,11 +10,8 @@
 #include <vector>
 
 #include "core/cpu.h"
-#include "core/error.h"
 #include "core/fork.h"
-#include "core/memory.h"
 #include "core/threads.h"
-#include "kernels/elementwise.h"
 #include "kernels/gemm_onednn.h"
 
 namespace longformer::kernels {

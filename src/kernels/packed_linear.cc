@@ -258,7 +258,7 @@ void PackedLinear::Packed::point_to_biases() {
   }
 }
 
-/// The inner product is fp32, and so is the outer one: of a few columns, it costs little.
+/// Both products are written in fp32: of a few columns, they cost little.
 void PackedLinear::Packed::add(const LowRankProduct& addition) {
   assert(addition.a.columns() == in && addition.column + addition.b.rows() <= out);
   assert(options.slabs.out == 1 || addition.b.rows() == out);
@@ -412,11 +412,11 @@ void PackedLinear::run(const Kernel& kernel, const void* x, void* y) const {
     outer.resize(at(kernel.rows * width));
     addition.inner.run(*kernel.additions[i][0], x, inner.data());
     addition.outer.run(*kernel.additions[i][1], inner.data(), outer.data());
-    // All columns are added at once, in slabs too.
-    const Index rows = width == p.out ? 1 : kernel.rows, columns = count / kernel.rows;
-    for (Index row = 0; row < rows; ++row) {
-      add(outer.data() + row * width, sums + row * columns + addition.column,
-          width == p.out ? count : width, DType::f32);
+    // All columns at once, in slabs too; else the columns of one row after the other.
+    const Index pieces = width == p.out ? 1 : kernel.rows;
+    for (Index piece = 0; piece < pieces; ++piece) {
+      add(outer.data() + piece * width, sums + piece * p.out + addition.column,
+          kernel.rows * width / pieces, DType::f32);
     }
   }
   if (p.options.activation) activate(*p.options.activation, sums, sums, count, DType::f32);

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "models/config_limits.h"
 #include "models/funnel.h"
+#include "models/rates.h"
 
 namespace longformer::models {
 namespace {
@@ -95,10 +96,7 @@ void read_funnel(const formats::ConfigReader& config, EncoderConfig& model) {
   const auto pattern = model.patterns[0];
   model.layers = layers;
   model.patterns.assign(static_cast<std::size_t>(layers), pattern);
-  model.activation_dropout = config.number("activation_dropout", 0);
-  require(model.activation_dropout >= 0 && model.activation_dropout < 1,
-          "{}: activation_dropout: expected a number from 0 to below 1, found {}", config.name(),
-          model.activation_dropout);
+  model.activation_dropout = rate_of(config, "activation_dropout", 0);
   // Square matrices begin so where no deviation is given.
   const double usual = std::sqrt(0.5 / static_cast<double>(model.hidden_size));
   model.initializer_range = config.number("initializer_std", usual);

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "models/config_limits.h"
+#include "models/rates.h"
 
 namespace longformer::models {
 namespace {

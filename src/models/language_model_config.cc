@@ -7,9 +7,11 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "models/config_keys.h"
 #include "models/config_limits.h"
 #include "models/language_model_attentions.h"
+#include "models/rates.h"
 
 namespace longformer::models {
 namespace {
@@ -70,14 +72,11 @@ void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   const std::span<const Positions> possible = traits.positions;
   model.positions =
       static_cast<Positions>(config.choice("positions", kPositions, name_of(possible[0])));
-  std::string names;
-  for (std::size_t i = 0; i < possible.size(); ++i) {
-    const char* before = i == 0 ? "" : i + 1 < possible.size() ? ", " : " or ";
-    names += fmt::format("{}{}", before, name_of(possible[i]));
-  }
+  std::vector<std::string_view> names;
+  for (const Positions one : possible) names.push_back(name_of(one));
   require(std::ranges::find(possible, model.positions) != possible.end(),
-          "{}: positions: expected {} with the attention {}{}, found {}", config.name(), names,
-          traits.name, traits.reason, name_of(model.positions));
+          "{}: positions: expected {} with the attention {}{}, found {}", config.name(),
+          alternatives(names), traits.name, traits.reason, name_of(model.positions));
   if (model.positions == Positions::learned) {
     model.max_positions = config.integer(kMostPositions, 512, 1, kMaxPositions);
   }
@@ -90,13 +89,6 @@ std::string_view name_of(Positions positions) {
 }
 
 std::string_view name_of(LmAttention attention) { return traits_of(attention).name; }
-
-double rate_of(const ConfigReader& config, const std::string& key, double otherwise) {
-  const double value = config.number(key, otherwise);
-  require(value >= 0 && value < 1, "{}: {}: expected a number from 0 to below 1, found {}",
-          config.name(), key, value);
-  return value;
-}
 
 std::string name_in(Index layer, const std::string& tensor) {
   return fmt::format("layers.{}.{}", layer, tensor);

@@ -224,9 +224,6 @@ struct LanguageModelConfig {
 /// The key of the most characters of a text.
 inline constexpr const char* kMostPositions = "max_position_embeddings";
 
-/// A rate of dropout. Throws Error unless it is from 0 to below 1.
-double rate_of(const formats::ConfigReader& config, const std::string& key, double otherwise);
-
 /// Name of a tensor of a layer: "layers.3.up.weight".
 std::string name_in(Index layer, const std::string& tensor);
 

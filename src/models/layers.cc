@@ -92,8 +92,7 @@ ops::Linear with_adapter(const LayerSource& source, const LayerNames& names,
   }
   const bool has_biases = std::ranges::any_of(
       names.biases, [&](const std::string& name) { return weights.changes(name); });
-  for (const std::string& name : names.biases) {
-    if (!has_biases) break;
+  for (const std::string& name : has_biases ? names.biases : std::vector<std::string>()) {
     own.biases.push_back(weights.get(name, {names.shape.out}, bias_of(parts)));
   }
   return is_changed || has_biases ? dense.adapted(own.additions, own.biases) : dense;

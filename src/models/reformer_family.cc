@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "models/config_limits.h"
+#include "models/rates.h"
 
 namespace longformer::models {
 namespace {
@@ -32,14 +33,6 @@ constexpr std::array<KeyName, 2> kReformerKeys = {
      {"attention_probs_dropout_prob", "local_attention_probs_dropout_prob"}}};
 
 constexpr DocumentLayer kReformerHead = {.name = "classifier.dense", .halves = true};
-
-double read_lsh_dropout(const formats::ConfigReader& config) {
-  constexpr const char* kKey = "lsh_attention_probs_dropout_prob";
-  const double value = config.number(kKey, 0);
-  require(value >= 0 && value < 1, "{}: {}: expected a number from 0 to below 1, found {}",
-          config.name(), kKey, value);
-  return value;
-}
 
 /// Positions of one table, or of two.
 void read_positions(const formats::ConfigReader& config, EncoderConfig& model,
@@ -67,7 +60,7 @@ void read_reformer_model(const formats::ConfigReader& config, EncoderConfig& mod
   const auto pattern = model.patterns[0];
   model.layers = std::ssize(reformer.layers);
   model.patterns.assign(reformer.layers.size(), pattern);
-  reformer.lsh_dropout = read_lsh_dropout(config);
+  reformer.lsh_dropout = rate_of(config, "lsh_attention_probs_dropout_prob", 0);
   require(!config.boolean("tie_word_embeddings", false),
           "{}: tie_word_embeddings: expected false, as last rows have {} numbers and those of the "
           "table {}, found true",

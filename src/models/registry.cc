@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "models/attention/attention.h"
 #include "models/biased_families.h"
 #include "models/block_families.h"
@@ -476,19 +477,13 @@ constexpr std::array<Stranger, 39> kStrangers = {{
     {"bloom", kDecoder},
 }};
 
-std::string joined(std::vector<std::string_view> names) {
-  const std::string_view last = names.back();
-  names.pop_back();
-  return fmt::format("{} or {}", fmt::join(names, ", "), last);
-}
-
 std::string names_of(bool (*chosen)(const Family&)) {
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) {
     const bool is_named = !names.empty() && names.back() == family.model_type;
     if (chosen(family) && !is_named) names.push_back(family.model_type);
   }
-  return joined(std::move(names));
+  return alternatives(names);
 }
 
 /// Null for a model_type that is not in the table.

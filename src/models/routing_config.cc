@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "models/config_limits.h"
+#include "models/rates.h"
 
 namespace longformer::models {
 namespace {
@@ -30,10 +31,7 @@ RoutingConfig read_routing(const formats::ConfigReader& config, Index heads) {
   routing.window = config.integer("local_window", routing.window, 1, kMaxPositions);
   routing.norm = static_cast<RoutingNorm>(config.choice("routing_norm", kNorms, "layer"));
   routing.sees_itself = config.boolean("routing_self", false);
-  routing.decay = config.number("centroid_decay", routing.decay);
-  require(routing.decay >= 0 && routing.decay < 1,
-          "{}: centroid_decay: expected a number from 0 to below 1, found {}", config.name(),
-          routing.decay);
+  routing.decay = rate_of(config, "centroid_decay", routing.decay);
   routing.commitment = config.number("commitment_loss", routing.commitment);
   require(routing.commitment >= 0 && routing.commitment <= 1,
           "{}: commitment_loss: expected a number from 0 to 1, found {}", config.name(),

@@ -358,6 +358,13 @@ TEST(Words, ListsHaveWhatStandsBetweenCommas) {
   EXPECT_EQ(parts_of_list(" ,a,"), (Parts{"", "a", ""}));
 }
 
+TEST(Words, AlternativesEndWithOr) {
+  const std::vector<std::string_view> names = {"a", "b", "c"};
+  EXPECT_EQ(alternatives(names), "a, b or c");
+  EXPECT_EQ(alternatives(std::span(names).first(2)), "a or b");
+  EXPECT_EQ(alternatives(std::span(names).first(1)), "a");
+}
+
 TEST(DType, NamesOfOptions) {
   EXPECT_EQ(compute_dtype("bf16"), DType::bf16);
   EXPECT_THROW(compute_dtype("fp16"), Error);

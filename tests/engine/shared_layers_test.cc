@@ -1,22 +1,19 @@
 // Models of one folder with adapters of all kinds that share its layers, against those that merge
 // their adapters.
-#include "models/shared_layers.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "error_testing.h"
 #include "fixtures.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
-#include "longformer/generation.h"
 #include "longformer/model.h"
 #include "models/adapter.h"
 #include "temporary_folder.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "formats/unused_keys.h"
 
 namespace longformer::engine {
@@ -121,10 +122,8 @@ std::vector<std::string> evaluation_names() {
 }
 
 std::string verb_names() {
-  std::vector<std::string> names = training_verbs();
-  const std::string last = names.back();
-  names.pop_back();
-  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+  const std::vector<std::string> verbs = training_verbs();
+  return alternatives(std::vector<std::string_view>(verbs.begin(), verbs.end()));
 }
 
 const Task* requested_task() {

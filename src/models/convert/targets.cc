@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "models/block_families.h"
 #include "models/language_model_config.h"
 
@@ -104,16 +105,11 @@ std::vector<std::string> conversion_targets() {
   return names;
 }
 
-std::string conversion_target_names() {
-  std::vector<std::string> names = conversion_targets();
-  const std::string last = names.back();
-  names.pop_back();
-  return fmt::format("{} or {}", fmt::join(names, ", "), last);
-}
-
 const ConversionTarget& conversion_target(std::string_view name) {
   const auto* found = std::ranges::find(kTargets, name, &ConversionTarget::name);
-  require(found != kTargets.end(), "target: expected {}, found {}", conversion_target_names(),
+  const std::vector<std::string> names = conversion_targets();
+  require(found != kTargets.end(), "target: expected {}, found {}",
+          alternatives(std::vector<std::string_view>(names.begin(), names.end())),
           formats::quote(name));
   return *found;
 }

@@ -26,8 +26,6 @@ struct ConversionTarget {
   void (*write)(const EncoderConfig& config, nlohmann::ordered_json& json) = nullptr;
 };
 
-/// "longformer, linformer … or longformer-lm".
-std::string conversion_target_names();
 std::vector<std::string> conversion_targets();
 /// Throws Error for a name that is no target.
 const ConversionTarget& conversion_target(std::string_view name);
