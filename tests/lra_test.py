@@ -205,11 +205,11 @@ class TestArena:
         return done.stdout
 
     def test_every_row_runs_once(self, tmp_path):
-        rows = "first byte,bag of bytes,dense,window,BigBird,Blockwise,Funnel,Reformer,Linformer,Performer"
+        rows = "first byte,bag of bytes,dense,window,BigBird,Blockwise,Funnel,Reformer,Sparse,Linformer,Performer"
         table = self.run(tmp_path, "--rows", rows)
         found = [json.loads(line) for line in (tmp_path / "lra.jsonl").read_text().splitlines()]
-        # The two rows without a seed run once, the eight encoders twice.
-        assert len(found) == 2 + 2 * 8
+        # The two rows without a seed run once, the nine encoders twice.
+        assert len(found) == 2 + 2 * 9
         for row in found:
             assert 0 <= row["accuracy"] <= 1
             if row["row"] in rows.split(",")[2:]:

@@ -72,6 +72,7 @@ COMPARISONS = {
     "sentence_parity.py": Comparison((MINILM, PROGRAM)),
     "source_rows_parity.py": Comparison(models=40),
     "span_parity.py": Comparison((PROGRAM,)),
+    "sparse_encoder_parity.py": Comparison((PROGRAM,), models=48),
     "trained_parity.py": Comparison((PROGRAM,)),
     "vector_parity.py": Comparison((PROGRAM,)),
     "tokenizer_parity.py": Comparison(

@@ -196,9 +196,9 @@ void add_convert(CLI::App& program, Action& action) {
            "too. A ModernBERT or another model with rotary positions stays of its family and "
            "reads longer documents, by YaRN or a larger base (--rotary). An LED has 16,384 tokens "
            "and windows of 1,024 unless told otherwise. A "
-           "Linformer, a Performer and a BlockBERT (formats of our own) attend otherwise than the "
-           "source "
-           "was trained to, and have to be trained; --report says by how much. "
+           "Linformer, a Performer, a BlockBERT and a Sparse Transformer (formats of our own) "
+           "attend otherwise than the source was trained to, and have to be trained; --report "
+           "says by how much. "
            "A Transformer-XL of its authors' code becomes a folder of pretrain-lm (--to "
            "longformer-lm), if config.json has its symbols, and so does a Reformer of "
            "transformers.",

@@ -71,6 +71,7 @@ ROWS = {
                                 # Axial positions are trained by texts of one length alone.
                                 "axial_pos_embds": False, "attention_head_size": 16, "feed_forward_size": 2 * chosen.hidden, "hidden_act": "gelu",
                                 "local_attention_probs_dropout_prob": 0.0},
+    "Sparse": lambda chosen: {"model_type": "sparse", "base_model_type": "roberta", "pattern": "strided", "stride": math.isqrt(chosen.tokens)},
     "Linformer": {"model_type": "linformer", "base_model_type": "roberta", "projected_length": 64},
     "Performer": {"model_type": "performer", "base_model_type": "roberta", "feature_kernel": "relu", "features": 64},
 }  # fmt: skip

@@ -415,8 +415,8 @@ OptionFields fields(MaskingOptions& options);
 OptionField encoding_field(TextEncoding& encoding);
 
 struct ConvertOptions {
-  /// "longformer" (of a BART: LED), "linformer", "performer", "blockwise" or "big_bird" (of a
-  /// BERT). The first and the last compute what the source does, for documents within their
+  /// "longformer" (of a BART: LED), "linformer", "performer", "blockwise", "sparse" or "big_bird"
+  /// (of a BERT). The first and the last compute what the source does, for documents within their
   /// windows; the others have to be trained. "longformer-lm" reads a Transformer-XL of its authors'
   /// code, beside whose weights stands a config.json with "symbols" or "vocabulary", and mem_len,
   /// tgt_len and so on where they are known, or a Reformer of transformers. Of other options it
@@ -440,6 +440,12 @@ struct ConvertOptions {
   /// a token's own. Empty: a sixth of the heads for each, the others see their own.
   std::optional<std::int64_t> blocks = {};
   std::vector<std::int64_t> block_heads = {};
+  /// For a Sparse Transformer: "strided" or "fixed"; tokens from one far key to the next, or of a
+  /// block (64); of a block, those that others see (a quarter; fixed); "merged", "interleaved" or
+  /// "heads". Empty: strided, merged.
+  std::string pattern = {};
+  std::optional<std::int64_t> stride = {}, summary = {};
+  std::string integration = {};
   /// Random projections and features follow from it.
   std::uint64_t seed = 42;
   /// Total windows, half on each side; even: one for all layers, or one for each. Empty: those of

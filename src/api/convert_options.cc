@@ -59,6 +59,31 @@ OptionFields block_fields(ConvertOptions& options) {
   };
 }
 
+OptionFields sparse_fields(ConvertOptions& options) {
+  return {
+      {.name = "pattern",
+       .value = &options.pattern,
+       .help = "Sparse Transformer: far tokens are every so many-th, or some of each block "
+               "(strided)",
+       .choices = {"strided", "fixed"}},
+      {.name = "stride",
+       .value = &options.stride,
+       .help = "Sparse Transformer: tokens from one far token to the next, or of a block (64)",
+       .least = 2,
+       .most = 1 << 20},
+      {.name = "summary",
+       .value = &options.summary,
+       .help = "Sparse Transformer, fixed: tokens of each block that all see (a quarter)",
+       .least = 1,
+       .most = 1 << 20},
+      {.name = "integration",
+       .value = &options.integration,
+       .help = "Sparse Transformer: near and far tokens are seen in one softmax, by every second "
+               "layer, or each by half of the heads (merged)",
+       .choices = {"merged", "interleaved", "heads"}},
+  };
+}
+
 }  // namespace
 
 OptionFields fields(ConvertOptions& options) {
@@ -121,6 +146,7 @@ OptionFields fields(ConvertOptions& options) {
       });
   all.push_back(source_rows_field(options));
   append(all, block_fields(options));
+  append(all, sparse_fields(options));
   append(all,
          {
              {.name = "seed",

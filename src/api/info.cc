@@ -149,9 +149,10 @@ Index predicted_memory(const EncoderConfig& config, DType dtype, const std::stri
            n * width * (size + 4);
   }
   const Index tables = (std::min(n, config.vocab_size) + n) * width * file_size;
-  // The parts of BigBird's softmax, and their sums, are there beside what they become.
-  const bool has_parts =
+  // The parts of a softmax, and their sums, are there beside what they become.
+  const bool has_blocks =
       config.recipe.blocks && n > models::most_dense_tokens(*config.recipe.blocks);
+  const bool has_parts = has_blocks || config.recipe.sparse;
   const Index parts = has_parts ? 3 * n * width * size + 4 * n * config.heads * 4 : 0;
   // Sines, cosines and relative keys of distances in both directions.
   const Index distances =
@@ -204,6 +205,9 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
   }
   if (config.recipe.shifted_blocks) {
     info.attention = models::description_of(*config.recipe.shifted_blocks);
+  }
+  if (config.recipe.sparse) {
+    info.attention = models::description_of(*config.recipe.sparse, true);
   }
   if (info.windows.empty() || std::ranges::count(info.windows, 0) > 0) {
     info.receptive_field = config.max_tokens();

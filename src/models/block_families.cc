@@ -86,6 +86,14 @@ void write_shifted_blocks(const ShiftedBlockRecipe& blocks, nlohmann::ordered_js
   json[kBlockHeadsKey] = blocks.heads_of_shift;
 }
 
+EncoderTraits with_sparse_keys(EncoderTraits traits) {
+  traits.attention = sparse_attention;
+  traits.read = [](const formats::ConfigReader& config, EncoderConfig& model) {
+    model.recipe.sparse = read_sparse(config, model.heads);
+  };
+  return traits;
+}
+
 std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config) {
   constexpr std::array<std::string_view, 2> kTypes = {"block_sparse", "original_full"};
   constexpr std::array<std::string_view, 2> kRandomBlocks = {"seeded", "none"};

@@ -1,4 +1,5 @@
-// BigBird and BlockBERT, whose tokens see blocks (docs/spec/other-attentions.md#h1, #h5).
+// BigBird, BlockBERT and the Sparse Transformer as an encoder, whose tokens see some of all tokens
+// (docs/spec/other-attentions.md#h1, #h2-encoder, #h5).
 #pragma once
 
 #include <optional>
@@ -20,6 +21,9 @@ EncoderTraits with_shifted_blocks(EncoderTraits traits);
 
 /// The keys that say its blocks.
 void write_shifted_blocks(const ShiftedBlockRecipe& blocks, nlohmann::ordered_json& json);
+
+/// Likewise those of a Sparse Transformer.
+EncoderTraits with_sparse_keys(EncoderTraits traits);
 
 /// The blocks of config.json; none where everything is seen.
 std::optional<BlockRecipe> block_recipe(const formats::ConfigReader& config);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/rotary_config.h"
+#include "models/sparse_config.h"
 #include "ops/distance_keys.h"
 #include "ops/feed_forward.h"
 
@@ -127,6 +128,8 @@ struct LayerRecipe {
   std::optional<BlockRecipe> blocks = std::nullopt;
   /// Heads see one of few blocks of a text; absent in other families.
   std::optional<ShiftedBlockRecipe> shifted_blocks = std::nullopt;
+  /// Tokens see near tokens and far ones; absent in other families.
+  std::optional<SparseConfig> sparse = std::nullopt;
   /// Tokens see their block and global tokens.
   std::optional<GlobalLocalRecipe> global_local = std::nullopt;
   /// The output projection of attention has a bias; absent: if the others have.

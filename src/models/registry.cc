@@ -232,7 +232,7 @@ EncoderTraits jina_v3() {
   return traits;
 }
 
-const std::array<Family, 38> kFamilies = {{
+const std::array<Family, 40> kFamilies = {{
     {.model_type = "longformer",
      .class_prefix = "Longformer",
      .names = {.prefixes = kLongformer},
@@ -387,6 +387,16 @@ const std::array<Family, 38> kFamilies = {{
      .class_prefix = "Blockwise",
      .names = {.prefixes = kRoberta},
      .encoder = with_shifted_blocks(roberta(50265, "RobertaTokenizer"))},
+    {.model_type = "sparse",
+     .base = "bert",
+     .class_prefix = "Sparse",
+     .names = {.prefixes = kBert},
+     .encoder = with_sparse_keys(bert())},
+    {.model_type = "sparse",
+     .base = "roberta",
+     .class_prefix = "Sparse",
+     .names = {.prefixes = kRoberta},
+     .encoder = with_sparse_keys(roberta(50265, "RobertaTokenizer"))},
     led_family(),
     bart_family(),
     bigbird_pegasus_family(),

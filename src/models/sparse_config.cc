@@ -105,16 +105,21 @@ void write_sparse(const SparseConfig& sparse, nlohmann::ordered_json& json) {
   json["integration"] = kIntegrations[static_cast<std::size_t>(sparse.integration)];
 }
 
-std::string description_of(const SparseConfig& sparse) {
+std::string description_of(const SparseConfig& sparse, bool looks_both_ways) {
   const Index sets = summaries(sparse);
-  const std::string keys =
-      is_fixed(sparse)
-          ? fmt::format("fixed: a block of {} tokens, and of each block before it {} tokens{}",
-                        sparse.stride, sparse.summary,
-                        sets > 1 ? fmt::format(", of which there are {} choices for heads", sets)
-                                 : ", the last ones")
+  const std::string strided =
+      looks_both_ways
+          ? fmt::format("strided: tokens less than {} away, and every {}th on both sides",
+                        sparse.stride, sparse.stride)
           : fmt::format("strided: the last {} tokens, and every {}th before", sparse.stride,
                         sparse.stride);
+  const std::string keys =
+      is_fixed(sparse)
+          ? fmt::format("fixed: a block of {} tokens, and of each {} {} tokens{}", sparse.stride,
+                        looks_both_ways ? "block" : "block before it", sparse.summary,
+                        sets > 1 ? fmt::format(", of which there are {} choices for heads", sets)
+                                 : ", the last ones")
+          : strided;
   constexpr std::array<std::string_view, 3> kSeen = {
       "each seen by half of the heads", "each seen by every second layer", "seen in one softmax"};
   return fmt::format("{}; {}", keys, kSeen[static_cast<std::size_t>(sparse.integration)]);

@@ -10,7 +10,8 @@
 
 namespace longformer::models {
 
-/// The far keys of a token: every stride-th before it, or columns of the blocks before its own.
+/// The far keys of a token: every stride-th before it, or columns of the blocks before its own; in
+/// encoders also those behind.
 enum class SparsePattern { strided, fixed };
 
 /// Near and far keys: each seen by some heads, by every second layer, or both by all heads in one
@@ -22,7 +23,7 @@ struct SparseConfig {
   Integration integration = Integration::merged;
   /// ℓ: tokens of a block, or from one far key to the next.
   Index stride = 0;
-  /// c: columns of a block that later blocks see (fixed).
+  /// c: columns of a block that other blocks see (fixed).
   Index summary = 0;
   /// Heads see other columns than the heads beside them, as far as a block has others (fixed).
   bool summary_by_head = true;
@@ -43,7 +44,7 @@ std::vector<SparseHeads> sparse_heads(const SparseConfig& sparse, Index layer, I
 /// Throws Error that names file, key, expected and found.
 SparseConfig read_sparse(const formats::ConfigReader& config, Index heads);
 void write_sparse(const SparseConfig& sparse, nlohmann::ordered_json& json);
-/// "the last 16 tokens, and …", for people.
-std::string description_of(const SparseConfig& sparse);
+/// "the last 16 tokens, and …", for people; of a language model, or of an encoder.
+std::string description_of(const SparseConfig& sparse, bool looks_both_ways = false);
 
 }  // namespace longformer::models

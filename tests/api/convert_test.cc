@@ -385,8 +385,8 @@ struct GivenOption {
   std::set<std::string> targets;
 };
 
-const std::set<std::string> kEncoders = {"longformer", "linformer", "performer", "blockwise",
-                                         "big_bird"};
+const std::set<std::string> kEncoders = {"longformer", "linformer", "performer",
+                                         "blockwise",  "sparse",    "big_bird"};
 
 const std::vector<GivenOption> kGiven = {
     {"max positions", [](ConvertOptions& all) { all.max_positions = 40; }, kEncoders},
@@ -416,6 +416,10 @@ const std::vector<GivenOption> kGiven = {
        all.block_heads = {1, 1};
      },
      {"blockwise"}},
+    {"pattern", [](ConvertOptions& all) { all.pattern = "fixed"; }, {"sparse"}},
+    {"stride", [](ConvertOptions& all) { all.stride = 8; }, {"sparse"}},
+    {"summary", [](ConvertOptions& all) { all.summary = 2; }, {"sparse"}},
+    {"integration", [](ConvertOptions& all) { all.integration = "heads"; }, {"sparse"}},
 };
 
 TEST_F(ConvertTest, RefusesOptionsThatTheTargetDoesNotHave) {

@@ -73,6 +73,18 @@ std::vector<Case> cases() {
                                                                          .key_begin = 210,
                                                                          .key_count = 90,
                                                                          .query_offset = -5}})},
+      {"global keys alone",
+       with_globals(with_documents(with_heads(band, {symmetric(0)}), {{.query_begin = 0,
+                                                                       .query_count = 300,
+                                                                       .key_begin = 0,
+                                                                       .key_count = 300,
+                                                                       .query_offset = 300},
+                                                                      {.query_begin = 300,
+                                                                       .query_count = 90,
+                                                                       .key_begin = 300,
+                                                                       .key_count = 90,
+                                                                       .query_offset = 90}}),
+                    {3, 40, 41, 42, 250, 299, 300, 389})},
   };
   all.insert(all.end(), kinds.begin(), kinds.end());
   return all;

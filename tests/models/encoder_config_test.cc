@@ -390,8 +390,9 @@ TEST(EncoderConfig, SaysWhatToDoWithModelsThatAreNotRun) {
   for (const auto& [kind, advice] : cases) {
     const std::string json = fmt::format(R"({{"model_type": "{}"}})", kind);
     const std::string said = error_of([&] { parsed(json); });
-    expect_error(said, {"config.json: model_type: expected longformer, bert",
-                        "linformer, performer or blockwise, found \"" + kind + "\": ", advice});
+    expect_error(said,
+                 {"config.json: model_type: expected longformer, bert",
+                  "linformer, performer, blockwise or sparse, found \"" + kind + "\": ", advice});
     EXPECT_EQ(said.find('\n'), std::string::npos);
   }
   const std::string unknown = error_of([] { parsed(R"({"model_type": "mamba"})"); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "models/attention/global_local.h"
 #include "models/attention/routed.h"
 #include "models/attention/sparse.h"
+#include "models/attention/sparse_encoder.h"
 #include "models/funnel.h"
 #include "models/registry.h"
 #include "models/source_rows.h"
@@ -130,6 +132,14 @@ std::vector<AttentionSpec> specs_of(const models::EncoderConfig& config, Index l
     std::vector<AttentionSpec> specs;
     for (Index shift = 0; shift < blocks->blocks; ++shift) {
       specs.push_back(models::shifted_block_spec(pattern, *blocks, shift, *rows));
+    }
+    return specs;
+  }
+  if (const auto& sparse = config.recipe.sparse) {
+    std::vector<AttentionSpec> specs;
+    for (const models::SparseHeads& heads : models::sparse_heads(*sparse, layer, config.heads)) {
+      std::ranges::move(models::sparse_specs(pattern, *sparse, heads, *rows),
+                        std::back_inserter(specs));
     }
     return specs;
   }

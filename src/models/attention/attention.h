@@ -158,6 +158,11 @@ std::unique_ptr<Attention> bigbird_attention(const EncoderConfig& config, Index 
 std::unique_ptr<Attention> blockwise_attention(const EncoderConfig& config, Index layer,
                                                const LayerSource& source);
 
+/// Tokens attend to near tokens and to far ones on both sides (Sparse Transformer,
+/// docs/spec/other-attentions.md#h2-encoder).
+std::unique_ptr<Attention> sparse_attention(const EncoderConfig& config, Index layer,
+                                            const LayerSource& source);
+
 /// Rows of a block attend to each other, or to those of the block before (Funnel Transformer,
 /// docs/spec/other-attentions.md#funnel). Names of tensors begin with `name`.
 std::unique_ptr<Attention> funnel_attention(const EncoderConfig& config, const std::string& name,

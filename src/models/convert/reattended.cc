@@ -22,7 +22,8 @@ std::string base_of(const std::string& folder, const EncoderConfig& config) {
   const EncoderTraits& traits = config.traits();
   const bool has_tensors_of_bert = config.family->names.renames.empty() && !config.decoder &&
                                    !traits.projects_embeddings && !config.linformer &&
-                                   !config.features && !config.recipe.shifted_blocks;
+                                   !config.features && !config.recipe.shifted_blocks &&
+                                   !config.recipe.sparse;
   require(has_tensors_of_bert,
           "{}: model_type: expected bert, roberta, xlm-roberta, camembert or longformer, found {}",
           folder, config.model_type());

@@ -1,5 +1,5 @@
 // Folders of encoders into the same encoders with another attention: Linformer, Performer,
-// BlockBERT, BigBird (docs/spec/low-rank-and-kernels.md#e5, #f6).
+// BlockBERT, Sparse Transformer, BigBird (docs/spec/low-rank-and-kernels.md#e5, #f6).
 #pragma once
 
 #include <string>

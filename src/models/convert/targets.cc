@@ -70,13 +70,29 @@ void write_blockwise_keys(const EncoderConfig& config, Json& json) {
   write_shifted_blocks(*config.recipe.shifted_blocks, json);
 }
 
+constexpr std::array<Names, 6> kOfSparse = {"max_positions", "dtype",   "pattern",
+                                            "stride",        "summary", "integration"};
+
+void set_sparse(const ConvertOptions& options, Json& json) {
+  json["pattern"] = "strided";
+  json["stride"] = 64;
+  add(json, "pattern", options.pattern);
+  add(json, "stride", options.stride);
+  add(json, "summary", options.summary);
+  add(json, "integration", options.integration);
+}
+
+void write_sparse_keys(const EncoderConfig& config, Json& json) {
+  write_sparse(*config.recipe.sparse, json);
+}
+
 constexpr std::array<Names, 2> kOfBigBird = {"max_positions", "dtype"};
 
 /// Its layers have no keys of their own here: the class defaults.
 void set_big_bird(const ConvertOptions&, Json&) {}
 void write_big_bird_keys(const EncoderConfig&, Json&) {}
 
-constexpr std::array<ConversionTarget, 6> kTargets = {{
+constexpr std::array<ConversionTarget, 7> kTargets = {{
     {.name = "longformer", .options = kOfLongformer},
     {.name = "linformer",
      .options = kOfLinformer,
@@ -93,6 +109,11 @@ constexpr std::array<ConversionTarget, 6> kTargets = {{
      .keeps_length = true,
      .set = set_blockwise,
      .write = write_blockwise_keys},
+    {.name = "sparse",
+     .options = kOfSparse,
+     .keeps_length = true,
+     .set = set_sparse,
+     .write = write_sparse_keys},
     {.name = "big_bird", .options = kOfBigBird, .set = set_big_bird, .write = write_big_bird_keys},
     {.name = kLanguageModelType},
 }};

@@ -16,6 +16,7 @@ KINDS = {
     "linformer": {"model_type": "linformer", "base_model_type": "roberta", "projected_length": 8, "classifier_pooling": "mean"},
     "performer": {"model_type": "performer", "base_model_type": "bert", "features": 16, "norm_first": True},
     "blockwise": {"model_type": "blockwise", "base_model_type": "roberta", "blocks": 2, "norm_first": True},
+    "sparse": {"model_type": "sparse", "base_model_type": "roberta", "pattern": "fixed", "stride": 4, "norm_first": True, "classifier_pooling": "mean"},
     "funnel": {"model_type": "funnel", "d_model": 32, "n_head": 2, "d_inner": 32, "d_head": 16, "block_sizes": [1, 1], "classifier_pooling": "mean",
                "intermediate_size": None, "num_hidden_layers": None},
     "modernbert": {"model_type": "modernbert", "classifier_pooling": "mean"},

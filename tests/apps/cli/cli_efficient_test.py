@@ -1,4 +1,4 @@
-"""convert to Linformer and Performer, compare, and the verbs of encoders on both."""
+"""convert to Linformer, Performer, BlockBERT and Sparse Transformer, compare, and the verbs of encoders on all of them."""
 
 import json
 import math
@@ -7,7 +7,10 @@ import shutil
 import pytest
 from cli_test import FIXTURES, run
 
-KINDS = {"linformer": ["--projected-length", 8], "performer": ["--features", 24]}
+KINDS = {
+    "linformer": ["--projected-length", 8], "performer": ["--features", 24], "blockwise": ["--blocks", 2],
+    "sparse": ["--pattern", "fixed", "--stride", 8],
+}  # fmt: skip
 
 
 @pytest.fixture(params=KINDS)
@@ -100,6 +103,25 @@ class TestConvert:
             (out / "config.json").write_text(json.dumps(config | change))
             run("embed", out, "--text", "a").fails(1, *wanted)
 
+    def test_bad_sparse_patterns(self, tmp_path):
+        source, out, to = FIXTURES / "tiny_bert", tmp_path / "out", ("--to", "sparse")
+        for flags, words in [
+            (("--stride", 0), ("--stride", "2", "0")),
+            (("--pattern", "diagonal"), ("--pattern", "strided", "diagonal")),
+            (("--integration", "sum"), ("--integration", "merged", "sum")),
+            (("--blocks", 2), ("--blocks", "none for a sparse")),
+        ]:
+            run("convert", source, out, *to, *flags).fails(2, *words)
+        run("convert", source, out, *to, "--summary", 4).fails(1, "summary: expected none with the pattern strided")
+        run("convert", source, out, *to, "--pattern", "fixed", "--stride", 4, "--summary", 5).fails(1, "summary", "stride of 4", "found 5")
+        assert not out.exists()
+        converted("sparse", "tiny_bert", out)
+        run("convert", out, tmp_path / "other", "--to", "performer").fails(1, "bert, roberta", "sparse")
+        config = json.loads((out / "config.json").read_text())
+        for change, wanted in [({"stride": 1}, ["stride", "found 1"]), ({"pattern": "fixed", "stride": 3}, ["summary", "stride of 3"])]:
+            (out / "config.json").write_text(json.dumps(config | {"summary": 4} | change))
+            run("embed", out, "--text", "a").fails(1, *wanted)
+
     def test_compare_refuses_others(self, tmp_path):
         bert = FIXTURES / "tiny_bert"
         run("compare", bert, FIXTURES / "tiny_roberta", "--text", "a").fails(1, "comparison", "as many")
@@ -128,10 +150,15 @@ class TestUse:
         run("classify", out, "--text", text).fails(1)
         run("fill-mask", out, "--text", text + "[MASK]").fails(1)
 
-    def test_attention_is_refused(self, kind, tmp_path):
+    def test_attention_is_shown_where_tokens_see_tokens(self, kind, tmp_path):
         out = tmp_path / "out"
         converted(kind, "tiny_bert", out)
-        run("attention", out, "--text", "paris is the capital .").fails(1, kind, "attention")
+        shown = run("attention", out, "--text", "paris is the capital .", "--layer", "all", "--head", "all", "--json", "--threshold", 0)
+        if kind in ("linformer", "performer"):
+            shown.fails(1, kind, "attention")
+        else:
+            for row in shown.works().json:
+                assert math.isclose(sum(row["probability"]), len(set(row["query"])), abs_tol=1e-5)
 
     def test_heads_run_and_train(self, kind, tmp_path):
         out = tmp_path / "tagger"
@@ -157,3 +184,31 @@ class TestUse:
         run("pretrain-mlm", encoder, text, "--output-dir", tmp_path / "mlm", "--max-steps", 4).passes()
         run("fill-mask", tmp_path / "mlm", "--text", "paris is the [MASK] of france .").works()
         shutil.rmtree(tmp_path / "mlm")
+
+
+class TestSparse:
+    def test_layers_that_are_computed_again_give_the_same_bits(self, tmp_path):
+        """Everything is dropped, probabilities of near and far tokens too."""
+        rows = [{"text": f"{word} is the capital of france . " * 3, "label": word} for word in ("his", "her")] * 8
+        (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        for flags in (("--pattern", "strided", "--stride", 5), ("--pattern", "fixed", "--stride", 6, "--integration", "heads")):
+            encoder = tmp_path / flags[1]
+            run("convert", FIXTURES / "tiny_bert", encoder, "--to", "sparse", *flags).works()
+            config = json.loads((encoder / "config.json").read_text())
+            dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.2}
+            (encoder / "config.json").write_text(json.dumps(config | dropout))
+            weights = []
+            for name, more in (("kept", ()), ("again", ("--gradient-checkpointing",))):
+                out = tmp_path / f"{flags[1]}-{name}"
+                run("finetune", encoder, tmp_path / "train.jsonl", "--task", "classify", "--output-dir", out, "--max-steps", 3,
+                    "--per-device-train-batch-size", 4, "--save-strategy", "no", *more).passes()  # fmt: skip
+                weights.append((out / "model.safetensors").read_bytes())
+            assert weights[0] == weights[1]
+
+    def test_a_stride_longer_than_the_text_is_the_model_itself(self, tmp_path):
+        text = ("--text", "paris is the capital of france . " * 3, "--json")
+        for flags in (("--pattern", "strided"), ("--pattern", "fixed")):
+            out = tmp_path / flags[1]
+            run("convert", FIXTURES / "tiny_bert", out, "--to", "sparse", *flags, "--stride", 64).works()
+            layers = run("compare", FIXTURES / "tiny_bert", out, *text).works().json[0]["layers"]
+            assert all(layer["relative_error"] < 1e-5 for layer in layers)
