@@ -150,6 +150,21 @@ TEST_P(SortedChunksSizes, ForwardAndBackwardEqualPlainLoops) {
   const Case one(size);
   const Case::Truth truth = one.truth();
   const double tolerance = size.dtype == DType::f32 ? 2e-5 : 2e-2;
+  for (Index head = 0; head < size.heads; ++head) {
+    const auto times = times_seen(one.spec, 0, head);
+    for (Index i = 0; i < size.tokens; ++i) {
+      Index others = 0, own = 0;
+      for (Index j = 0; j < size.tokens; ++j) {
+        const Index wanted = one.times_seen(head, i, j);
+        others += wanted;
+        own = times[at(i * size.tokens + i)];
+        if (j != i) {
+          ASSERT_EQ(times[at(i * size.tokens + j)], wanted) << i << " sees " << j;
+        }
+      }
+      ASSERT_EQ(own, others == 0 ? 1 : one.times_seen(head, i, i)) << i;
+    }
+  }
   const auto like = [](const Tensor& x) { return Tensor(x.shape(), x.dtype()); };
   for (const int threads : {1, 2}) {
     Tensor out = like(one.gradient), logsumexp({size.heads, size.tokens}, DType::f32);
@@ -189,7 +204,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Size{2, 16, 40, 8, 9, 1, DType::f32, 9, false},
                     Size{1, 7, 23, 1, 2, 2, DType::f32, 30, false, 2},
                     Size{2, 9, 19, 4, 1, 1, DType::f32, 1, false, 4},
-                    Size{2, 33, 31, 7, 1, 2, DType::bf16, 1, false, 5}));
+                    Size{2, 33, 31, 7, 1, 2, DType::bf16, 1, false, 5},
+                    Size{1, 16, 150, 67, 1, 2, DType::f32, 1, false, 6},
+                    Size{1, 16, 150, 67, 1, 2, DType::f32},
+                    Size{2, 20, 90, 41, 0, 1, DType::f32, 2, false, 7}));
 
 TEST(HashBuckets, AreThePlacesOfTheLargestProducts) {
   const Index heads = 3, d = 7, n = 301, begin = 5, count = 290;

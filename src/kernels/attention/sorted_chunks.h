@@ -82,6 +82,10 @@ struct SortedChunksBackwardArguments {
 
 void sorted_chunks_backward(const SortedChunks& spec, const SortedChunksBackwardArguments& in);
 
+/// How often the queries of a head see each key of a document, [queries, keys]. A query that sees
+/// none has once seen itself.
+std::vector<std::uint16_t> times_seen(const SortedChunks& spec, Index document, Index head);
+
 /// Useful work of a pass in FLOP, without sorting; the backward pass has two and a half times as
 /// much.
 double sorted_chunks_flops(const SortedChunks& spec);
