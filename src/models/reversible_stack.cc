@@ -70,10 +70,13 @@ Tensor ReversibleStack::forward(const ops::Context& context, const Tensor& x,
         options.state == nullptr ? nullptr : options.state->layer(static_cast<Index>(i));
     // The backward pass sorts as the forward pass did, whatever rounding did to the rows.
     const auto seen = std::make_shared<std::shared_ptr<const ops::SortedChunks>>();
+    const auto observer = observer_of(options.observer, static_cast<Index>(i));
     parts.push_back({.f =
                          [=, layer = layers_[i]](const ops::Context& inner, const Tensor& rows) {
-                           Tensor attended = layer->attend(
-                               inner, rows, {.shared = *shared, .state = state}, *seen);
+                           LayerInput in = {.shared = *shared, .state = state};
+                           // Not once more on the way back.
+                           if (observer && inner.tape == nullptr) in.observer = &*observer;
+                           Tensor attended = layer->attend(inner, rows, in, *seen);
                            reached(2 * i + 1);
                            return attended;
                          },

@@ -70,7 +70,8 @@ Tensor recomputed(const ops::Context& context, const std::shared_ptr<const Block
   return results[0];
 }
 
-/// An observer of one layer, or nothing where nobody looks at it.
+}  // namespace
+
 std::optional<HeadObserver> observer_of(const AttentionObserver* all, Index layer) {
   if (all == nullptr || !std::binary_search(all->layers.begin(), all->layers.end(), layer)) {
     return std::nullopt;
@@ -79,8 +80,6 @@ std::optional<HeadObserver> observer_of(const AttentionObserver* all, Index laye
                         all->observe(layer, probabilities);
                       }};
 }
-
-}  // namespace
 
 Tensor Stack::forward(const ops::Context& context, Tensor x,
                       const std::shared_ptr<const SharedInput>& given, const PassOptions& options,

@@ -20,6 +20,9 @@ struct AttentionObserver {
   bool alone = false;
 };
 
+/// An observer of one layer, or nothing where nobody looks at it.
+std::optional<HeadObserver> observer_of(const AttentionObserver* all, Index layer);
+
 /// Optional inputs and outputs of a forward pass besides its rows.
 struct PassOptions {
   /// State of the tokens read before, which the pass updates; its streams are the documents of the

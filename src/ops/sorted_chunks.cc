@@ -1,6 +1,8 @@
 #include "ops/sorted_chunks.h"
 
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "ops/gradients.h"
 
@@ -41,6 +43,28 @@ Tensor chunk_attention(const Context& context, std::shared_ptr<const SortedChunk
            send_gradient(context, value, std::move(to_value));
          });
   return out;
+}
+
+void chunk_probabilities(const Context& context, const AttentionSpec& dense,
+                         const SortedChunks& spec, const ProbabilityInputs& in,
+                         std::span<const Index> heads,
+                         const std::function<void(const HeadProbabilities&)>& observe) {
+  for (Index document = 0; document < std::ssize(spec.documents); ++document) {
+    const Index n = spec.documents[at(document)].rows.key_count;
+    for (const Index head : heads) {
+      const std::vector<std::uint16_t> times = kernels::times_seen(spec, document, head);
+      const auto term = [&times, n](Index query, Index key) {
+        return std::log(static_cast<float>(times[at(query * n + key)]));
+      };
+      HeadProbabilities found{.which = {document, head}, .local = {}, .global = {}};
+      found.local =
+          context.memory.tensor({spec.documents[at(document)].rows.query_count, n}, DType::f32);
+      kernels::attention_probabilities(
+          dense, {.query = in.query, .key = in.key, .term = term}, found.which,
+          {found.local.data<float>(), at(found.local.size())}, context.threads);
+      observe(found);
+    }
+  }
 }
 
 }  // namespace longformer::ops

@@ -132,6 +132,17 @@ def compare(table, case, call, ours, fp32, double):
             table.record((key, model_parity.OURS_TO_DOUBLE), case, model_parity.largest_difference(found, exact), limit)
 
 
+def compare_attentions(table, case, folder, call):
+    """Texts within a chunk alone: otherwise transformers returns the probabilities of chunks."""
+    if case.mask or case.tokens > min(case.config[f"{kind}_attn_chunk_length"] for kind in case.config["attn_layers"]):
+        return
+    with torch.inference_mode():
+        expected = load(case, folder, torch.float64)(**call, output_attentions=True).attentions
+    found = longformer_cpp.load(folder)(**{k: v.numpy() for k, v in call.items()}, output_attentions=True).attentions
+    for right, ours in zip(expected, found, strict=True):
+        table.compare("probabilities of texts within a chunk", case, [numpy.asarray(ours[0])], [right[0].numpy()], 1e-5)
+
+
 def targets_of(case, call, generator):
     n = call["input_ids"].shape[1]
     if case.name == "ReformerForMaskedLM":
@@ -178,6 +189,7 @@ def run_case(table, case, seed, near):
         if "For" in case.name:
             near.append(not compare_gradients(table, case, folder, generator))
             return
+        compare_attentions(table, case, folder, call)
         ids = call["input_ids"][0].numpy()
         parts = [ids, ids[: max(1, len(ids) // 3)], ids[: max(1, len(ids) - 1)]]
         together = model(input_ids=parts).last_hidden_state

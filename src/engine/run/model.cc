@@ -74,11 +74,10 @@ std::optional<models::AttentionObserver> attention_observer(const Model::Impleme
                                                             const models::Batch& batch,
                                                             const AttentionSelection& selection) {
   if (!selection.callback) return std::nullopt;
-  const std::string_view what = model.config.linformer  ? "rows that stand for all tokens"
-                                : model.config.reformer ? "chunks of sorted tokens"
-                                                        : "features";
+  const std::string_view what =
+      model.config.linformer ? "rows that stand for all tokens" : "features";
   require(
-      !model.config.linformer && !model.config.features && !model.config.reformer,
+      !model.config.linformer && !model.config.features,
       "attention: expected a model whose tokens attend to tokens, found a {}, whose tokens attend "
       "to {}",
       model.config.model_type(), what);

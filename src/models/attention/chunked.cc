@@ -259,6 +259,16 @@ std::vector<ChunkedDocument> ChunkedAttention::documents(const ops::Context& con
   return documents;
 }
 
+void ChunkedAttention::observe(const ops::Context& context, const LayerInput& in,
+                               const ops::SortedChunks& seen,
+                               const ops::ProbabilityInputs& inputs) const {
+  ops::AttentionSpec dense;
+  dense.head_size = head_size_;
+  dense.heads.assign(at(heads_), {kernels::kUnlimitedReach, kernels::kUnlimitedReach});
+  dense.rows = in.shared.rows_without_globals;
+  ops::chunk_probabilities(context, dense, seen, inputs, in.observer->heads, in.observer->observe);
+}
+
 Tensor ChunkedAttention::forward(const ops::Context& context, const Tensor& x, const LayerInput& in,
                                  std::shared_ptr<const ops::SortedChunks>& seen) const {
   const std::vector<Tensor> projected =
@@ -279,6 +289,7 @@ Tensor ChunkedAttention::forward(const ops::Context& context, const Tensor& x, c
                           .dropout = context.dropout(dropout_, place_),
                           .documents = documents(context, keys, in)});
   }
+  if (in.observer != nullptr) observe(context, in, *seen, {.query = query, .key = keys});
   return ops::chunk_attention(context, seen, query, keys,
                               past == nullptr ? value : past->ring.values());
 }

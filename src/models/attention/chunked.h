@@ -58,6 +58,8 @@ class ChunkedAttention {
   kernels::ChunkedDocument next_token(const ops::Context& context, const Tensor& key,
                                       const kernels::AttentionDocument& rows, ChunkedPast& past,
                                       std::size_t stream) const;
+  void observe(const ops::Context& context, const LayerInput& in, const ops::SortedChunks& seen,
+               const ops::ProbabilityInputs& inputs) const;
   std::vector<kernels::ChunkedDocument> documents(const ops::Context& context, const Tensor& key,
                                                   const LayerInput& in) const;
 
