@@ -14,6 +14,7 @@
 
 #include "core/memory.h"
 #include "core/threads.h"
+#include "kernels/attention/backends.h"
 #include "kernels/attention/fused_tile.h"
 #include "kernels/attention/tasks.h"
 #include "kernels/softmax_weight.h"
@@ -263,20 +264,28 @@ class ForwardTiles final : ChunkTiles {
   void run(const HeadOfDocument& head);
 
  private:
+  bool is_alone(const ChunkedDocument& document) const {
+    return document.rows.query_count == 1 && !spec_.dropout.active();
+  }
   void pack_keys(const HeadOfDocument& head);
   void attend(const HeadOfDocument& head, Index chunk, Index tile);
-  void add(Index query, float logsumexp, const float* stage);
+  void attend_alone(const HeadOfDocument& head);
+  void add(Index query, float logsumexp);
   void write(const HeadOfDocument& head);
 
   const SortedChunksArguments& in_;
   TileWork work_;
-  std::vector<float> row_;
+  std::vector<float> row_, key_, scores_;
   /// Sums over what the queries of a head have seen so far, relative to the highest logsumexp.
   std::vector<float> highest_, denominator_, out_;
 };
 
 ForwardTiles::ForwardTiles(const SortedChunks& spec, const SortedChunksArguments& in)
     : ChunkTiles(spec), in_(in) {
+  row_.resize(at(round_up(spec.head_size, kernels_.rows)));
+  key_.resize(at(spec.head_size));
+  const auto alone = [this](const ChunkedDocument& one) { return is_alone(one); };
+  if (std::all_of(spec.documents.begin(), spec.documents.end(), alone)) return;
   const Index d = spec.head_size, rows = most_keys_ + 2 * kernels_.rows;
   const Index query_floats = round_up(d, 4) * lanes();
   QueryTile& tile = work_.tile;
@@ -299,7 +308,6 @@ ForwardTiles::ForwardTiles(const SortedChunks& spec, const SortedChunksArguments
   work_.stage = work_.probabilities;
   work_.added = hides_pairs() ? added_ : nullptr;
   work_.dropout = dropout();
-  row_.resize(at(round_up(d, kernels_.rows)));
 }
 
 void ForwardTiles::run(const HeadOfDocument& head) {
@@ -310,6 +318,10 @@ void ForwardTiles::run(const HeadOfDocument& head) {
   for (Index chunk = 0; chunk < head.chunks(); ++chunk) {
     rows_.fill(head, chunk);
     if (rows_.queries.empty() || rows_.keys.empty()) continue;
+    if (is_alone(head.document)) {
+      attend_alone(head);
+      continue;
+    }
     pack_keys(head);
     work_.columns = rows_.columns.data();
     for (Index tile = 0; tile < tiles(); ++tile) attend(head, chunk, tile);
@@ -360,13 +372,37 @@ void ForwardTiles::attend(const HeadOfDocument& head, Index chunk, Index tile) {
     // A score that is NaN sets no limit, but shows in the sum.
     if (work_.tile.limit[lane] == kUnsetLimit && !std::isnan(sum)) continue;
     const double exponent = std::log2(sum) - double{work_.tile.shift[lane]};
-    add(query_of(tile, lane), static_cast<float>(exponent * std::numbers::ln2),
-        stage_of(work_.stage, lane));
+    const float* from = stage_of(work_.stage, lane);
+    for (Index c = 0; c < d; c += 4, from += 4 * lanes()) std::copy_n(from, 4, row_.data() + c);
+    std::fill(row_.begin() + d, row_.end(), 0.0f);
+    add(query_of(tile, lane), static_cast<float>(exponent * std::numbers::ln2));
   }
 }
 
-/// Adds what a query has seen in one chunk.
-void ForwardTiles::add(Index query, float logsumexp, const float* stage) {
+/// One query without a tile, as texts have it that go on token by token.
+void ForwardTiles::attend_alone(const HeadOfDocument& head) {
+  const Index d = spec_.head_size, own = head.document.rows.query_offset;
+  std::erase_if(rows_.keys, [&](std::int32_t key) {
+    return (spec_.causal && key > own) || (!spec_.sees_itself && key == own);
+  });
+  if (rows_.keys.empty()) return;
+  copy_floats(in_.query, head.first_query(in_.query), d, row_.data());
+  scores_.clear();
+  for (const std::int32_t key : rows_.keys) {
+    copy_floats(in_.key, head.first_key(in_.key) + key, d, key_.data());
+    scores_.push_back(spec_.scale * dot(row_.data(), key_.data(), d));
+  }
+  const float logsumexp = softmax_in_place(scores_.data(), std::ssize(scores_));
+  std::fill(row_.begin(), row_.end(), 0.0f);
+  for (std::size_t i = 0; i < scores_.size(); ++i) {
+    copy_floats(in_.value, head.first_key(in_.value) + rows_.keys[i], d, key_.data());
+    for (Index c = 0; c < d; ++c) row_[at(c)] += scores_[i] * key_[at(c)];
+  }
+  add(0, logsumexp);
+}
+
+/// Adds what a query has seen in one chunk: a row.
+void ForwardTiles::add(Index query, float logsumexp) {
   const Index d = spec_.head_size;
   float& highest = highest_[at(query)];
   // In this order a NaN becomes the maximum and shows in the result.
@@ -376,11 +412,7 @@ void ForwardTiles::add(Index query, float logsumexp, const float* stage) {
   highest = raised;
   denominator_[at(query)] = denominator_[at(query)] * before + own;
   float* to = out_.data() + query * d;
-  for (Index begin = 0; begin < d; begin += 4, stage += 4 * lanes()) {
-    for (Index c = begin; c < std::min(begin + 4, d); ++c) {
-      to[c] = to[c] * before + stage[c - begin] * own;
-    }
-  }
+  for (Index c = 0; c < d; ++c) to[c] = to[c] * before + row_[at(c)] * own;
 }
 
 void ForwardTiles::write(const HeadOfDocument& head) {
