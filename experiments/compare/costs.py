@@ -20,7 +20,8 @@ from setting import experiment
 STEP = 4096
 LENGTHS = (4096, 16384)
 WRITTEN = 64
-# Reach of each: windows of 512, a segment and a memory of 512, besides 512 compressed rows of four each.
+# Reach of each: windows of 512, a segment and a memory of 512, besides 512 compressed rows of four each; strides as long as the
+# root of a step, spans that are all 512, chunks of 64 in two rounds, clusters of a sixteenth of the text.
 MODELS = {
     "window": language_models.lm("window", STEP, windows=[511] * 6, dilations=[0] * 6),
     "dense": language_models.lm("dense", STEP),
@@ -28,6 +29,12 @@ MODELS = {
     "Compressive": language_models.lm("compressive", 512, **language_models.memories(512, 512, 512), compression="mean",
                                       compression_loss="none"),
     "Performer": language_models.lm("performer", STEP, features=256),
+    "Sparse Transformer, strided": language_models.lm("sparse", STEP, pattern="strided", stride=64, max_position_embeddings=32768),
+    "Sparse Transformer, fixed": language_models.lm("sparse", STEP, pattern="fixed", stride=64, summary=8, max_position_embeddings=32768),
+    "Adaptive spans": language_models.lm("adaptive", STEP, max_span=512, span_ramp=32, initial_span=1.0),
+    "Reformer": language_models.lm("reformer", STEP, attn_layers=["local", "lsh"], num_hashes=2, axial_pos_shape=[64, 64]),
+    "Routing Transformer": language_models.lm("routing", STEP, clusters=16, local_window=255),
+    "BP-Transformer": language_models.lm("binary_partition", STEP, tree_neighbors=64),
 }  # fmt: skip
 BASE = {"vocab_size": 30522, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
         "intermediate_size": 3072, "type_vocab_size": 2, "layer_norm_eps": 1e-12, "hidden_act": "gelu"}  # fmt: skip
@@ -57,6 +64,8 @@ def of_model(chosen, row):
         steps = program("bench", "train", "--config", config, "-n", STEP, "--dtype", "bf16")[-1]
         found = {"training_characters_per_second": round(steps["tokens_per_second"], 1),
                  "training_bytes": steps["peak_rss_bytes"]}  # fmt: skip
+        if "axial_pos_shape" in keys:  # such a model trains on texts of one length alone
+            config = written(chosen, "model", setting.language_model(chosen.model, **keys | {"axial_pos_shape": [128, 256]}))
         for length in LENGTHS:
             used = program("bench", "generate", "--config", config, "-n", length, "-t", WRITTEN, "--dtype", "bf16", "-r", 1)[-1]
             found[f"read_{length}"] = {"characters_per_second": round(length / used["encode_seconds"], 1),

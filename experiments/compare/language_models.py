@@ -5,8 +5,8 @@
     LONGFORMER_DATA=data experiments/compare/language_models.py positions|shares|features|settings|windows|stages
 
 Models of 4 layers of 128 (0.89M weights; medium: 6 of 192, 2.94M) read the novels of litbank as bytes; two novels that none has read are for testing.
-data: window, dense, Transformer-XL, Compressive Transformer, Performer, Sparse Transformers, adaptive spans, Reformer, Routing
-Transformer and an LSTM (experiments/compare/lstm_baseline.py, PyTorch) on prefixes of 0.25 to 59 MB; time: the same models, as many
+data: window, dense, Transformer-XL, Compressive Transformer, Performer, Sparse Transformers, adaptive spans, Reformer, Routing and
+BP-Transformer and an LSTM (experiments/compare/lstm_baseline.py, PyTorch) on prefixes of 0.25 to 59 MB; time: the same models, as many
 characters of 16 MB as each reads in equal time, by the seconds of the runs of data. positions: ways to know the order, at lengths that were not trained. shares: where
 the attention of models with memories goes while they learn. features: what of a Performer's features matters, half of all
 combinations of five settings, and single ones. settings: how much the many settings of a Compressive Transformer
@@ -57,6 +57,7 @@ MODELS = {
     "Reformer": lm("reformer", 512, attn_layers=["local", "lsh"], local_attn_chunk_length=64, lsh_attn_chunk_length=64,
                    num_hashes=2, axial_pos_shape=[16, 32]),
     "Routing Transformer": lm("routing", 512, clusters=8, local_window=127),
+    "BP-Transformer": lm("binary_partition", 512, tree_neighbors=16),
 }  # fmt: skip
 POSITIONS = {
     **{f"dense, {positions}": lm("dense", 256, positions=positions,
@@ -164,7 +165,7 @@ def train(program, chosen, name, arm, text, characters, seed, flags=()):
 def bits(program, folder, text, arm, length=None, characters=EVALUATED):
     """BPC of the test novel; models that see everything read windows, of which the second half counts."""
     length = length or arm["length"]
-    if arm["model"]["attention"] in ("dense", "performer", "sparse", "reformer", "routing"):
+    if arm["model"]["attention"] in ("dense", "performer", "sparse", "reformer", "routing", "binary_partition"):
         flags = ["--window-characters", length, "--step-characters", length // 2]
     else:
         flags = ["--streaming"]
