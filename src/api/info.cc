@@ -262,8 +262,8 @@ void describe_weights(const EncoderConfig& config, const std::optional<TensorUse
 }
 
 void describe_tokenizer(const std::string& folder, FolderInfo& info) {
-  constexpr std::array kFiles = {"tokenizer.json", "vocab.json", "vocab.txt",
-                                 "sentencepiece.bpe.model", "spiece.model"};
+  constexpr std::array kFiles = {"tokenizer.json",          "vocab.json",   "vocab.txt",
+                                 "sentencepiece.bpe.model", "spiece.model", "spm.model"};
   const bool present =
       text::reads_bytes(folder) || std::any_of(kFiles.begin(), kFiles.end(), [&](const char* name) {
         return fs::exists(fs::path(folder) / name);

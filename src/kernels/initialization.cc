@@ -16,11 +16,30 @@ Tensor random_gains(const Shape& shape, float deviation, std::uint64_t seed) {
   return gains;
 }
 
-Tensor uniform_numbers(const Shape& shape, double limit, std::uint64_t seed) {
-  const auto most = static_cast<float>(limit);
+Tensor truncated_normal(const Shape& shape, float deviation, double cutoff, std::uint64_t seed) {
+  // So near to zero that few draws are good, the distribution is as good as uniform.
+  constexpr std::uint64_t kDraws = 64;
+  const auto limit = static_cast<float>(cutoff);
   Tensor numbers(shape, DType::f32);
   for (Index i = 0; i < numbers.size(); ++i) {
-    numbers.data<float>()[i] = most * (2 * random_uniform(seed, static_cast<std::uint64_t>(i)) - 1);
+    const auto index = static_cast<std::uint64_t>(i);
+    float number = random_normal(seed, index);
+    for (std::uint64_t draw = 1; std::abs(number) > limit && draw < kDraws; ++draw) {
+      number = random_normal(random_bits(seed, draw), index);
+    }
+    if (std::abs(number) > limit) number = limit * (2 * random_uniform(~seed, index) - 1);
+    numbers.data<float>()[i] = deviation * number;
+  }
+  return numbers;
+}
+
+Tensor uniform_numbers(const Shape& shape, double low, double high, std::uint64_t seed) {
+  const auto middle = static_cast<float>((low + high) / 2);
+  const auto reach = static_cast<float>((high - low) / 2);
+  Tensor numbers(shape, DType::f32);
+  for (Index i = 0; i < numbers.size(); ++i) {
+    const float number = 2 * random_uniform(seed, static_cast<std::uint64_t>(i)) - 1;
+    numbers.data<float>()[i] = middle + reach * number;
   }
   return numbers;
 }
@@ -28,7 +47,8 @@ Tensor uniform_numbers(const Shape& shape, double limit, std::uint64_t seed) {
 Tensor xavier_projection(const Shape& shape, std::uint64_t seed) {
   const double columns = static_cast<double>(shape.back());
   const double rows = static_cast<double>(shape[shape.size() - 2]);
-  return uniform_numbers(shape, std::sqrt(6 / (columns + rows)) / std::sqrt(2.0), seed);
+  const double limit = std::sqrt(6 / (columns + rows)) / std::sqrt(2.0);
+  return uniform_numbers(shape, -limit, limit, seed);
 }
 
 Tensor pooled_projection(const Shape& shape) {

@@ -10,8 +10,11 @@ namespace longformer::kernels {
 /// A fp32 tensor of independent N(1, deviation²) numbers.
 Tensor random_gains(const Shape& shape, float deviation, std::uint64_t seed);
 
-/// A fp32 tensor of independent numbers that are uniform within ± limit.
-Tensor uniform_numbers(const Shape& shape, double limit, std::uint64_t seed);
+/// A fp32 tensor of independent N(0, deviation²) numbers within ± cutoff deviations.
+Tensor truncated_normal(const Shape& shape, float deviation, double cutoff, std::uint64_t seed);
+
+/// A fp32 tensor of independent numbers that are uniform from `low` to `high`.
+Tensor uniform_numbers(const Shape& shape, double low, double high, std::uint64_t seed);
 
 /// A Linformer's projection [k, N] or [H, k, N] (docs/spec/low-rank-and-kernels.md#e3): uniform
 /// within √(6/(N + k))/√2.

@@ -113,12 +113,6 @@ bool has_term(const ConfigReader& config, const char* term) {
 
 /// Throws Error for parts of layers that are not computed.
 void check_deberta(const ConfigReader& config, const EncoderConfig& model) {
-  const Index kernel = config.integer("conv_kernel_size", 0, 0, 1024);
-  require(
-      kernel == 0,
-      "{}: conv_kernel_size: expected 0, found {}: the convolution behind the first layer, which "
-      "deberta-v2-xlarge has, is not computed here",
-      config.name(), kernel);
   for (const char* key : {"embedding_size", "pooler_hidden_size", "attention_head_size"}) {
     const bool of_head = std::string_view(key) == "attention_head_size";
     const Index usual = of_head ? model.head_size() : model.hidden_size;
@@ -126,6 +120,23 @@ void check_deberta(const ConfigReader& config, const EncoderConfig& model) {
     require(found == usual, "{}: {}: expected {}, found {}: not supported", config.name(), key,
             usual, found);
   }
+}
+
+/// The convolution behind the first layer.
+std::optional<ConvolutionRecipe> convolution_of(const ConfigReader& config,
+                                                const EncoderConfig& model) {
+  const Index taps = config.integer("conv_kernel_size", 0, 0, 1023);
+  const Index groups = config.integer("conv_groups", 1, 1, model.hidden_size);
+  const Activation activation = activation_of(config, "conv_act", "tanh");
+  if (taps == 0) return std::nullopt;
+  require(taps % 2 == 1,
+          "{}: conv_kernel_size: expected an odd number, so that there are as many rows behind the "
+          "convolution, found {}",
+          config.name(), taps);
+  require(model.hidden_size % groups == 0,
+          "{}: conv_groups: expected a divisor of hidden_size = {}, found {}", config.name(),
+          model.hidden_size, groups);
+  return ConvolutionRecipe{.taps = taps, .groups = groups, .activation = activation};
 }
 
 void read_deberta(const ConfigReader& config, EncoderConfig& model) {
@@ -146,6 +157,7 @@ void read_deberta(const ConfigReader& config, EncoderConfig& model) {
                         .has_table = config.boolean("relative_attention", false),
                         .shares_projections = config.boolean("share_att_key", false),
                         .has_norm = norm.find("layer_norm") != std::string::npos};
+  model.recipe.convolution = convolution_of(config, model);
   model.recipe.has_position_table = config.boolean("position_biased_input", true);
   const Activation pooling = activation_of(config, "pooler_hidden_act");
   // Masked LM has the activation of the layers.

@@ -41,6 +41,8 @@ void read_pooling(const ConfigReader& config, EncoderConfig& model) {
   constexpr const char* kKey = "classifier_pooling";
   // The families of today that pool in several ways have read it.
   if (config.known().contains(kKey)) return;
+  // Decoders read the last token alone.
+  if (model.head.pooling == DocumentPooling::last) return;
   constexpr std::array<std::string_view, 2> kPooling = {"cls", "mean"};
   const std::size_t pooling = config.choice(kKey, kPooling, "cls");
   require(pooling == 0 || !model.traits().document_layer.name.empty(),

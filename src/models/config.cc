@@ -225,7 +225,10 @@ HeadDropout head_dropout(const ConfigReader& config, const EncoderConfig& model)
   return {
       .documents = documents,
       .choices = rate(traits.choice_dropout.key, traits.choice_dropout.otherwise.value_or(layers)),
-      .tokens = traits.tokens_drop_as_layers ? layers : documents,
+      .tokens = traits.token_dropout
+                    ? rate(traits.token_dropout->key, traits.token_dropout->otherwise.value_or(0))
+                : traits.tokens_drop_as_layers ? layers
+                                               : documents,
       .spans = rate(traits.span_dropout.key, traits.span_dropout.otherwise.value_or(0))};
 }
 
@@ -268,8 +271,9 @@ void note_unused_keys(const ConfigReader& config, EncoderConfig& model) {
 
 }  // namespace
 
-Activation activation_of(const ConfigReader& config, const std::string& key) {
-  const std::string name = config.string(key, "gelu");
+Activation activation_of(const ConfigReader& config, const std::string& key,
+                         const std::string& otherwise) {
+  const std::string name = config.string(key, otherwise);
   for (const ActivationName& known : kActivations) {
     if (name == known.name) return known.activation;
   }
@@ -357,7 +361,7 @@ EncoderConfig parse_config(const ConfigReader& original) {
         static_cast<std::size_t>(model.layers),
         std::vector<HeadPattern>(static_cast<std::size_t>(model.heads), everything));
   }
-  model.initializer_range = number_within(config, "initializer_range", 0.02, 100.0);
+  model.recipe.initial.deviation = number_within(config, "initializer_range", 0.02, 100.0);
   model.hidden_dropout =
       number_within(config, "hidden_dropout_prob", defaults.hidden_dropout, 0.99);
   model.attention_dropout =

@@ -27,8 +27,8 @@ struct EncoderTraits;
 /// "gelu", "gelu_new", "quick_gelu", …: the hidden_act of config.json.
 std::string_view name_of(Activation activation);
 /// Activation that the key hidden_act names. Throws Error for an unknown name.
-Activation activation_of(const formats::ConfigReader& config,
-                         const std::string& key = "hidden_act");
+Activation activation_of(const formats::ConfigReader& config, const std::string& key = "hidden_act",
+                         const std::string& otherwise = "gelu");
 
 /// Dropout while training of what the last layer of a head is given.
 struct HeadDropout {
@@ -76,7 +76,6 @@ struct EncoderConfig {
   HeadRecipe head;
   /// Pattern of each head of each layer: a window, or everything.
   std::vector<std::vector<HeadPattern>> patterns;
-  double initializer_range = 0;
   /// Dropout while training: of embeddings and the results of sub-layers, and of attention
   /// probabilities.
   double hidden_dropout = 0;

@@ -23,14 +23,15 @@ Index longest_of(std::span<const Index> starts) {
 
 Distances::Distances(const EncoderConfig& config, const LayerSource& source)
     : bias_(config.recipe.distance_bias), heads_(config.heads), keys_(config.recipe.distance_keys) {
-  const Init init = Init::normal(source.initializer_range);
   if (bias_ == DistanceBias::buckets) {
-    buckets_ = source.weights.get_fp32("encoder.relative_attention_bias.weight",
-                                       {config.recipe.bucket_rows, config.heads}, init);
+    const LinearShape shape = {config.recipe.bucket_rows, config.heads};
+    constexpr const char* kName = "encoder.relative_attention_bias.weight";
+    buckets_ = source.weights.get_fp32(kName, {shape.out, shape.in}, source.init(kName, shape));
   }
   if (!keys_ || !keys_->has_table) return;
-  table_ = source.weights.get_fp32("encoder.rel_embeddings.weight",
-                                   {2 * keys_->buckets.span(), config.hidden_size}, init);
+  const LinearShape shape = {2 * keys_->buckets.span(), config.hidden_size};
+  constexpr const char* kName = "encoder.rel_embeddings.weight";
+  table_ = source.weights.get_fp32(kName, {shape.out, shape.in}, source.init(kName, shape));
   if (keys_->has_norm) norm_ = layer_norm(source, "encoder.LayerNorm", config.hidden_size);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "models/convolved_block.h"
 #include "models/position_table.h"
 #include "models/reformer_family.h"
 #include "models/registry.h"
@@ -79,7 +80,10 @@ std::unique_ptr<Block> encoder_layer(const EncoderConfig& config, Index layer,
       .feed_forward_dropout = recipe.feed_forward_dropout.value_or(dropout),
       .activation_dropout = config.activation_dropout,
       .place = layer_place(layer)};
-  return recipe.norm_first ? pre_norm_block(std::move(parts)) : post_norm_block(std::move(parts));
+  auto made =
+      recipe.norm_first ? pre_norm_block(std::move(parts)) : post_norm_block(std::move(parts));
+  const bool is_convolved = recipe.convolution && layer == 0;
+  return is_convolved ? convolved_block(config, source, std::move(made)) : std::move(made);
 }
 
 /// `last_norm` is that of embeddings which are dropped before it.
@@ -96,7 +100,8 @@ ops::EmbeddingTables embedding_tables(const EncoderConfig& config, const LayerSo
     return tables;
   }
   tables.words = embedding(source, token_table(config, source.weights, kEncoderTokens),
-                           {config.vocab_size, width}, word_padding);
+                           {config.vocab_size, width},
+                           config.recipe.initial.clears_padding ? word_padding : -1);
   if (config.recipe.has_position_table) {
     tables.positions = position_table(source, config.recipe.position_rows, kPositionEmbeddings,
                                       {config.max_position_embeddings, width}, position_padding);

@@ -97,9 +97,9 @@ void read_funnel(const formats::ConfigReader& config, EncoderConfig& model) {
   model.layers = layers;
   model.patterns.assign(static_cast<std::size_t>(layers), pattern);
   model.activation_dropout = rate_of(config, "activation_dropout", 0);
-  // Square matrices begin so where no deviation is given.
-  const double usual = std::sqrt(0.5 / static_cast<double>(model.hidden_size));
-  model.initializer_range = config.number("initializer_std", usual);
+  recipe.initial.by_shape = !config.has("initializer_std");
+  recipe.initial.deviation = config.number("initializer_std", 1);
+  if (recipe.initial.by_shape) recipe.initial.others = {{"word_embeddings.weight", 1}};
 }
 
 }  // namespace

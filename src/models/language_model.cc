@@ -32,7 +32,7 @@ LayerSource source_of(const LanguageModelConfig& config, const Weights& weights,
   return {
       .weights = weights,
       .dtype = dtype,
-      .initializer_range = config.initializer_range,
+      .initial = {.deviation = config.initializer_range},
       .layer_norm_eps = config.layer_norm_eps,
       .gain_range = config.initialization == Initialization::scaled ? 0 : config.initializer_range};
 }
@@ -41,8 +41,8 @@ LayerSource source_of(const LanguageModelConfig& config, const Weights& weights,
 LayerSource reading(const LanguageModelConfig& config, LayerSource source, Index in,
                     bool ends_sublayer = false) {
   if (config.initialization == Initialization::normal) return source;
-  source.initializer_range = kScale / std::sqrt(static_cast<double>(in));
-  if (ends_sublayer) source.initializer_range /= std::sqrt(2 * static_cast<double>(config.layers));
+  source.initial.deviation = kScale / std::sqrt(static_cast<double>(in));
+  if (ends_sublayer) source.initial.deviation /= std::sqrt(2 * static_cast<double>(config.layers));
   return source;
 }
 
@@ -151,7 +151,7 @@ LanguageModel::LanguageModel(LanguageModelConfig config, const Weights& weights,
   embedding_ = weights.get_fp32("embedding.weight", {config_.vocab_size, width},
                                 Init::normal(table_range(config_, 1)));
   LayerSource output = source;
-  if (config_.initialization == Initialization::scaled) output.initializer_range = 0;
+  if (config_.initialization == Initialization::scaled) output.initial.deviation = 0;
   decoder_ = linear(output, config_.tie_word_embeddings ? "embedding" : "output",
                     {config_.vocab_size, config_.last_size()}, {.bias_name = "output.bias"});
   const auto table = [&](const char* name, Index rows, Index columns, Index tables = 1) {

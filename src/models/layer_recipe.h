@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/initial_values.h"
 #include "models/rotary_config.h"
 #include "models/sparse_config.h"
 #include "ops/distance_keys.h"
@@ -65,7 +66,7 @@ struct FunnelRecipe {
   bool separates_first = true, drops_last = true;
   /// The first layer of a block reads all rows of the one before.
   bool pools_queries_only = true;
-  /// Terms of positions begin with uniform numbers within ± it.
+  /// Terms of positions begin with uniform numbers from 0 to it.
   double term_range = 0.1;
 };
 
@@ -76,6 +77,16 @@ struct ShiftedBlockRecipe {
   /// How many heads see the block that is 0, 1, … behind that of a token; the first one follows the
   /// last one. One number for each block; all heads are among them, in this order.
   std::vector<Index> heads_of_shift = {};
+};
+
+/// A convolution over the rows of a document, whose results are added to those of the first layer
+/// (deberta-v2-xlarge).
+struct ConvolutionRecipe {
+  /// Rows that each row reads, an odd number of them.
+  Index taps = 3;
+  /// Groups of neighbouring numbers of a row, each of which becomes one of the result.
+  Index groups = 1;
+  kernels::Activation activation = kernels::Activation::tanh;
 };
 
 /// The defaults are those of BERT.
@@ -124,6 +135,8 @@ struct LayerRecipe {
   Index bucket_rows = 0;
   /// Keys and queries of distances.
   std::optional<DistanceKeyRecipe> distance_keys = std::nullopt;
+  /// Absent in most models.
+  std::optional<ConvolutionRecipe> convolution = std::nullopt;
   /// Tokens see blocks; absent where they see everything, or their windows.
   std::optional<BlockRecipe> blocks = std::nullopt;
   /// Heads see one of few blocks of a text; absent in other families.
@@ -136,6 +149,8 @@ struct LayerRecipe {
   std::optional<bool> attention_output_bias = std::nullopt;
   /// Layers in blocks of fewer and fewer rows.
   std::optional<FunnelRecipe> funnel = std::nullopt;
+  /// How weights begin that are drawn.
+  InitialValues initial = {};
   /// The row of padding in the table of tokens is not trained.
   bool has_padding_row = true;
   /// Embeddings are dropped before their norm.
@@ -146,15 +161,17 @@ struct LayerRecipe {
   std::optional<double> feed_forward_dropout = std::nullopt;
 };
 
-/// How a document becomes one row: its first token, the mean of its tokens, or the mean of what the
-/// layer of the head makes of each.
-enum class DocumentPooling { first, mean, late };
+/// How a document becomes one row: its first token, the mean of its tokens, the mean of what the
+/// layer of the head makes of each, or its last token, which the classifier reads as it is.
+enum class DocumentPooling { first, mean, late, last };
 
 /// The layer that heads have before their last one, where config.json describes it.
 struct HeadRecipe {
   std::optional<kernels::Activation> activation = std::nullopt;
   bool has_bias = true;
   DocumentPooling pooling = DocumentPooling::first;
+  /// The classifier of documents adds a bias.
+  bool classifier_bias = true;
   /// The decoder of a masked-LM head adds a bias.
   bool decoder_bias = true;
 };

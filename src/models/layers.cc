@@ -38,7 +38,7 @@ Stacked read(const LayerSource& source, const Weights& weights, const LayerNames
   for (std::size_t i = 0; i < names.layers.size(); ++i) {
     const auto& [out, in] = names.shape;
     layers.matrices.push_back(weights.get(names.layers[i] + ".weight", {out, in},
-                                          Init::normal(source.initializer_range)));
+                                          source.init(names.layers[i], names.shape)));
     layers.additions.push_back(weights.low_rank(names.layers[i], out, in));
     if (names.biases.empty()) continue;
     layers.biases.push_back(weights.get(names.biases[i], {out}, bias_of(parts)));
@@ -167,8 +167,7 @@ ops::LayerNorm layer_norm(const LayerSource& source, const std::string& name, In
 
 Tensor embedding(const LayerSource& source, const std::string& name, LinearShape shape,
                  Index padding) {
-  return source.weights.get(name, {shape.out, shape.in},
-                            Init::normal(source.initializer_range, padding));
+  return source.weights.get(name, {shape.out, shape.in}, source.init(name, shape, padding));
 }
 
 }  // namespace longformer::models

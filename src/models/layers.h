@@ -6,29 +6,35 @@
 #include <span>
 #include <string>
 
+#include "models/initial_values.h"
 #include "models/weights.h"
 #include "ops/linear.h"
 #include "ops/normalization.h"
 
 namespace longformer::models {
 
+struct LinearShape {
+  Index out = 0, in = 0;
+};
+
 /// Source of the parts of a model.
 struct LayerSource {
   const Weights& weights;
   /// dtype of activations, and of the weights when multiplied.
   DType dtype = DType::f32;
-  /// Matrices and tables begin with N(0, initializer_range²).
-  double initializer_range = 0;
+  /// How matrices and tables begin.
+  InitialValues initial = {};
   double layer_norm_eps = 0;
   /// Gains of norms begin with N(1, gain_range²).
   double gain_range = 0;
   /// See LayerRecipe.
   bool norm_bias = true, centres_norms = true;
   double gain_offset = 0;
-};
 
-struct LinearShape {
-  Index out = 0, in = 0;
+  /// For the matrix of a layer, or for a table.
+  Init init(std::string_view name, LinearShape shape, Index zero_row = -1) const {
+    return Init::normal(initial.deviation_of(name, shape.out, shape.in), zero_row, initial.cutoff);
+  }
 };
 
 struct LinearParts {

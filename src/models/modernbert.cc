@@ -1,6 +1,7 @@
 #include "models/modernbert.h"
 
 #include <array>
+#include <cmath>
 
 #include "core/error.h"
 #include "models/config.h"
@@ -44,6 +45,25 @@ double rate(const ConfigReader& config, const std::string& key) {
   return value;
 }
 
+/// Layers whose results are added to others begin smaller the more there are.
+InitialValues initial_values(const ConfigReader& config, const EncoderConfig& model) {
+  const double range = model.recipe.initial.deviation;
+  const double added = range / std::sqrt(2 * static_cast<double>(model.layers));
+  const double last = 1 / std::sqrt(static_cast<double>(model.hidden_size));
+  // A null stands for 3, an absent key for the default.
+  const bool is_null = config.object().contains("initializer_cutoff_factor");
+  const double cutoff = config.number("initializer_cutoff_factor", is_null ? 3 : 2);
+  require(cutoff > 0, "{}: initializer_cutoff_factor: expected a number above 0, found {}",
+          config.name(), cutoff);
+  return {.deviation = range,
+          .cutoff = cutoff,
+          .clears_padding = false,
+          .others = {{"output.dense", added},
+                     {"head.dense", added},
+                     {"decoder", added},
+                     {"classifier", last}}};
+}
+
 }  // namespace
 
 void read_modernbert(const ConfigReader& config, EncoderConfig& model) {
@@ -65,6 +85,7 @@ void read_modernbert(const ConfigReader& config, EncoderConfig& model) {
                   .has_type_table = false,
                   .rotation_of_layer = layer_kinds(config, model.patterns.size(), usual_kind),
                   .rotation_names = {kLayerKinds.begin(), kLayerKinds.end()},
+                  .initial = initial_values(config, model),
                   .attention_output_dropout = model.attention_dropout,
                   .feed_forward_dropout = 0};
   for (const LayerKind kind : {kFullLayer, kSlidingLayer}) {
@@ -84,10 +105,10 @@ void read_modernbert(const ConfigReader& config, EncoderConfig& model) {
       .pooling = static_cast<DocumentPooling>(config.choice("classifier_pooling", kPooling, "cls")),
       .decoder_bias = config.boolean("decoder_bias", true)};
   // Keys that change nothing here: of the tokenizer, of other ways to compute, of initial values.
-  for (const char* key : {"layer_norm_eps", "bos_token_id", "eos_token_id", "sep_token_id",
-                          "cls_token_id", "position_embedding_type", "repad_logits_with_grad",
-                          "reference_compile", "deterministic_flash_attn", "sparse_prediction",
-                          "sparse_pred_ignore_index", "initializer_cutoff_factor"}) {
+  for (const char* key :
+       {"layer_norm_eps", "bos_token_id", "eos_token_id", "sep_token_id", "cls_token_id",
+        "position_embedding_type", "repad_logits_with_grad", "reference_compile",
+        "deterministic_flash_attn", "sparse_prediction", "sparse_pred_ignore_index"}) {
     config.note_asked(key);
   }
 }

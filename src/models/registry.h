@@ -111,6 +111,7 @@ struct EncoderTraits {
   /// Classification of documents, and the name of its last layer.
   DocumentLayer document_layer = {};
   std::string_view document_classifier = "classifier";
+  std::string_view token_classifier = "classifier";
   /// The layer before the classifier of multiple choice.
   DocumentLayer choice_layer = {};
   std::string_view choice_classifier = "classifier";
@@ -128,6 +129,8 @@ struct EncoderTraits {
 
   /// Without a value of its own: that of the layers for documents and choices, none for spans.
   DropoutKey document_dropout = {}, choice_dropout = {}, span_dropout = {};
+  /// Else tokens are dropped like documents.
+  std::optional<DropoutKey> token_dropout = std::nullopt;
   /// Tokens are dropped like results of layers, rather than like documents.
   bool tokens_drop_as_layers = false;
   /// Whether there is dropout between attention and its norm, as behind the feed-forward.

@@ -93,6 +93,14 @@ constexpr DocumentLayer kNeoBertLayer = {
     .name = "dense", .activation = Activation::tanh, .drops_input = true};
 constexpr std::array<std::string_view, 1> kLanguageHead = {"lm_head.weight"};
 
+/// Heads of `transformers` for decoders: one layer, for documents behind their last token.
+void set_heads(EncoderTraits& traits) {
+  traits.document_classifier = traits.token_classifier = "score";
+  traits.document_dropout = traits.choice_dropout = traits.span_dropout = {"", 0.0};
+  traits.token_dropout = DropoutKey{"classifier_dropout", 0.1};
+}
+constexpr HeadRecipe kLastTokenHead = {.pooling = DocumentPooling::last, .classifier_bias = false};
+
 /// Sets what the layers of all these families have.
 void set_layers(EncoderConfig& model) {
   LayerRecipe& recipe = model.recipe;
@@ -187,6 +195,7 @@ void read_qwen3(const ConfigReader& config, EncoderConfig& model) {
   read_llama(config, model);
   if (!config.has("hidden_act")) model.activation = Activation::silu;
   if (!config.has("pad_token_id")) model.pad_token_id = -1;
+  model.head = kLastTokenHead;
   read_heads(config, 32, 128, model);
   model.recipe.norms_heads = true;
   model.recipe.is_causal = config.boolean("is_causal", true);
@@ -228,6 +237,7 @@ void read_gemma3(const ConfigReader& config, EncoderConfig& model) {
   require_whole_heads(config);
   model.tie_word_embeddings = true;
   if (!config.has("hidden_act")) model.activation = Activation::gelu_tanh;
+  model.head = kLastTokenHead;
   read_heads(config, 4, 256, model);
   LayerRecipe& recipe = model.recipe;
   recipe.norms_heads = true;
@@ -317,45 +327,49 @@ Family neobert_family() {
 }
 
 Family qwen3_family() {
-  return {.model_type = "qwen3",
-          .class_prefix = "Qwen3",
-          .names = {.prefixes = kModel, .renames = kLlamaNames},
-          .encoder = EncoderTraits{.defaults = {.vocab_size = 151936,
-                                                .hidden_size = 4096,
-                                                .layers = 32,
-                                                .heads = 32,
-                                                .intermediate_size = 22016,
-                                                .max_position_embeddings = 32768,
-                                                .layer_norm_eps = 1e-6,
-                                                .hidden_dropout = 0,
-                                                .attention_dropout = 0},
-                                   .keys = kLlamaKeys,
-                                   .has_token_types = false,
-                                   .attention = dense_attention,
-                                   .read = read_qwen3,
-                                   .unread = kLanguageHead,
-                                   .tokenizer_class = "Qwen2Tokenizer"}};
+  Family family = {.model_type = "qwen3",
+                   .class_prefix = "Qwen3",
+                   .names = {.prefixes = kModel, .renames = kLlamaNames},
+                   .encoder = EncoderTraits{.defaults = {.vocab_size = 151936,
+                                                         .hidden_size = 4096,
+                                                         .layers = 32,
+                                                         .heads = 32,
+                                                         .intermediate_size = 22016,
+                                                         .max_position_embeddings = 32768,
+                                                         .layer_norm_eps = 1e-6,
+                                                         .hidden_dropout = 0,
+                                                         .attention_dropout = 0},
+                                            .keys = kLlamaKeys,
+                                            .has_token_types = false,
+                                            .attention = dense_attention,
+                                            .read = read_qwen3,
+                                            .unread = kLanguageHead,
+                                            .tokenizer_class = "Qwen2Tokenizer"}};
+  set_heads(*family.encoder);
+  return family;
 }
 
 Family gemma3_family() {
-  return {.model_type = "gemma3_text",
-          .class_prefix = "Gemma3Text",
-          .names = {.prefixes = kModel, .renames = kGemmaNames},
-          .encoder = EncoderTraits{.defaults = {.vocab_size = 262208,
-                                                .hidden_size = 2304,
-                                                .layers = 26,
-                                                .heads = 8,
-                                                .intermediate_size = 9216,
-                                                .max_position_embeddings = 131072,
-                                                .layer_norm_eps = 1e-6,
-                                                .hidden_dropout = 0,
-                                                .attention_dropout = 0},
-                                   .keys = kGemmaKeys,
-                                   .has_token_types = false,
-                                   .attention = dense_attention,
-                                   .read = read_gemma3,
-                                   .unread = kLanguageHead,
-                                   .tokenizer_class = "GemmaTokenizer"}};
+  Family family = {.model_type = "gemma3_text",
+                   .class_prefix = "Gemma3Text",
+                   .names = {.prefixes = kModel, .renames = kGemmaNames},
+                   .encoder = EncoderTraits{.defaults = {.vocab_size = 262208,
+                                                         .hidden_size = 2304,
+                                                         .layers = 26,
+                                                         .heads = 8,
+                                                         .intermediate_size = 9216,
+                                                         .max_position_embeddings = 131072,
+                                                         .layer_norm_eps = 1e-6,
+                                                         .hidden_dropout = 0,
+                                                         .attention_dropout = 0},
+                                            .keys = kGemmaKeys,
+                                            .has_token_types = false,
+                                            .attention = dense_attention,
+                                            .read = read_gemma3,
+                                            .unread = kLanguageHead,
+                                            .tokenizer_class = "GemmaTokenizer"}};
+  set_heads(*family.encoder);
+  return family;
 }
 
 }  // namespace longformer::models

@@ -57,7 +57,7 @@ Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& ini
     case Init::Kind::averaging:
       return kernels::averaging_convolution(shape);
     case Init::Kind::uniform:
-      return kernels::uniform_numbers(shape, init.value, own_seed);
+      return kernels::uniform_numbers(shape, init.least, init.value, own_seed);
     case Init::Kind::orthogonal:
       return kernels::orthogonal_projection(shape, own_seed);
     default:
@@ -68,7 +68,9 @@ Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& ini
     kernels::draw_head_features(init.draw, random_bits(own_seed, 0), directions);
     return directions;
   }
-  Tensor table = random_normal_tensor(shape, deviation, own_seed);
+  Tensor table = init.cutoff > 0
+                     ? kernels::truncated_normal(shape, deviation, init.cutoff, own_seed)
+                     : random_normal_tensor(shape, deviation, own_seed);
   if (init.zero_row >= 0) kernels::clear_row(table, init.zero_row);
   return table;
 }
@@ -401,8 +403,8 @@ ops::LowRank Weights::low_rank(const std::string& layer, Index out, Index in) co
     const std::uint64_t seed = all.training.seed;
     // The initial values of peft: the addition is zero, and A is drawn as torch draws a linear
     // layer.
-    added.a = drawn_tensor(layer + kLowRankA, {rank, in},
-                           Init::uniform(1 / std::sqrt(static_cast<double>(in))), seed);
+    const double limit = 1 / std::sqrt(static_cast<double>(in));
+    added.a = drawn_tensor(layer + kLowRankA, {rank, in}, Init::uniform(-limit, limit), seed);
     added.b = Tensor::zeros({out, rank}, DType::f32);
   }
   added.scale = config->scale(name, rank);

@@ -39,8 +39,10 @@ struct Init {
   };
   Kind kind = Kind::zeros;
   double deviation = 0;
-  /// Initial value of Kind::constant; Kind::uniform is within ± it.
-  double value = 0;
+  /// Numbers of Kind::normal are within ± so many deviations; 0: they have no bound.
+  double cutoff = 0;
+  /// Initial value of Kind::constant; Kind::uniform is between `least` and it.
+  double value = 0, least = 0;
   /// A row that is zero: that of padding.
   Index zero_row = -1;
   /// It keeps its numbers in a training.
@@ -56,14 +58,15 @@ struct Init {
     init.value = value;
     return init;
   }
-  static Init uniform(double limit) {
-    Init init = constant(limit);
+  static Init uniform(double least, double most) {
+    Init init = constant(most);
+    init.least = least;
     init.kind = Kind::uniform;
     return init;
   }
   /// N(0, deviation²).
-  static Init normal(double deviation, Index zero_row = -1) {
-    return {.kind = Kind::normal, .deviation = deviation, .zero_row = zero_row};
+  static Init normal(double deviation, Index zero_row = -1, double cutoff = 0) {
+    return {.kind = Kind::normal, .deviation = deviation, .cutoff = cutoff, .zero_row = zero_row};
   }
   /// N(1, deviation²).
   static Init gains(double deviation = 0) { return {.kind = Kind::gains, .deviation = deviation}; }

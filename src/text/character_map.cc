@@ -49,7 +49,16 @@ struct Unit {
 }  // namespace
 
 CharacterMap::CharacterMap(std::string_view base64, const std::string& name) {
-  const auto bytes = decoded_base64(base64, name);
+  read(decoded_base64(base64, name), name);
+}
+
+CharacterMap CharacterMap::of_bytes(const std::string& bytes, const std::string& name) {
+  CharacterMap map;
+  map.read(bytes, name);
+  return map;
+}
+
+void CharacterMap::read(const std::string& bytes, const std::string& name) {
   std::uint32_t size = 0;
   require(bytes.size() >= sizeof size, "{}: expected a map of at least 4 bytes, found {}", name,
           bytes.size());

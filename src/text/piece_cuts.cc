@@ -54,7 +54,10 @@ struct PieceMatch {
 std::vector<PieceMatch> matches_of(const Characters& characters,
                                    std::pair<std::size_t, std::size_t> piece, const PieceCut& cut) {
   const auto& pattern = cut.pattern;
+  const bool is_punctuation = cut.kind == PieceCut::Kind::punctuation;
+  const std::size_t size = is_punctuation ? 1 : pattern.size();
   const auto stands_at = [&](std::size_t i) {
+    if (is_punctuation) return has(characters[i], CharacterFlags::punctuation);
     if (piece.second - i < pattern.size()) return false;
     return std::equal(pattern.begin(), pattern.end(),
                       characters.begin() + static_cast<std::ptrdiff_t>(i),
@@ -68,8 +71,8 @@ std::vector<PieceMatch> matches_of(const Characters& characters,
       continue;
     }
     if (before < i) matches.push_back({before, i, cut.inverts});
-    matches.push_back({i, i + pattern.size(), !cut.inverts});
-    before = i += pattern.size();
+    matches.push_back({i, i + size, !cut.inverts});
+    before = i += size;
   }
   if (before < piece.second) matches.push_back({before, piece.second, cut.inverts});
   return matches;
@@ -152,6 +155,7 @@ void apply(const PieceCut& cut, Characters& characters, PieceRanges& pieces) {
     case PieceCut::Kind::metaspace:
       return replace_spaces(cut, characters, pieces);
     case PieceCut::Kind::pattern:
+    case PieceCut::Kind::punctuation:
       pieces = cut_at_pattern(characters, pieces, cut);
       return;
   }

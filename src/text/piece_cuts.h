@@ -18,10 +18,11 @@ enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_
 /// One way to cut; a tokenizer has a list of them.
 struct PieceCut {
   enum class Kind {
-    whitespace,  ///< At whitespace, which is dropped.
-    words,       ///< Runs of word characters, and of others that are no whitespace, are pieces.
-    metaspace,   ///< Spaces become the replacement, and each of them begins a piece.
-    pattern,     ///< At the places of a text.
+    whitespace,   ///< At whitespace, which is dropped.
+    words,        ///< Runs of word characters, and of others that are no whitespace, are pieces.
+    metaspace,    ///< Spaces become the replacement, and each of them begins a piece.
+    pattern,      ///< At the places of a text.
+    punctuation,  ///< At each character that is punctuation.
   };
   Kind kind = Kind::metaspace;
   char32_t replacement = 0x2581;

@@ -48,7 +48,8 @@ TokenizerClass class_named(std::string_view name) {
       {"AlbertTokenizer", Class::albert},
       {"T5Tokenizer", Class::t5},
       {"MBartTokenizer", Class::mbart},
-      {"MBart50Tokenizer", Class::mbart}};
+      {"MBart50Tokenizer", Class::mbart},
+      {"DebertaV2Tokenizer", Class::deberta}};
   constexpr std::string_view kFast = "Fast";
   if (name.ends_with(kFast)) name.remove_suffix(kFast.size());
   const auto found = classes.find(name);
@@ -80,7 +81,8 @@ std::string class_of_model(const Json& config) {
                                                           {"pegasus", "PegasusTokenizer"},
                                                           {"bigbird_pegasus", "PegasusTokenizer"},
                                                           {"pegasus_x", "PegasusTokenizer"},
-                                                          {"mbart", "MBartTokenizer"}};
+                                                          {"mbart", "MBartTokenizer"},
+                                                          {"deberta-v2", "DebertaV2Tokenizer"}};
   const std::string base = text_member(config, "base_model_type");
   const auto found = classes.find(base.empty() ? text_member(config, "model_type") : base);
   return found == classes.end() ? std::string() : found->second;

@@ -23,7 +23,8 @@ enum class TokenizerClass {
   xlm_roberta,
   albert,
   t5,
-  mbart
+  mbart,
+  deberta
 };
 
 /// The normalizer of the BERT classes.

@@ -8,6 +8,7 @@
 #include "text/byte_tokens.h"
 #include "text/encoder_folder.h"
 #include "text/json_stream.h"
+#include "text/sentence_piece.h"
 #include "text/tokenizer_class.h"
 #include "text/tokenizer_spec.h"
 #include "text/unicode.h"
@@ -18,7 +19,9 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-enum class Family { bert, funnel, mpnet, roberta, gpt2, albert, t5, llama, gemma };
+enum class Family { bert, funnel, mpnet, roberta, gpt2, albert, deberta, t5, llama, gemma };
+
+constexpr const char* kDebertaFile = "spm.model";
 
 constexpr std::array<const char*, 7> roles{"bos", "eos", "unk", "sep", "pad", "cls", "mask"};
 
@@ -40,6 +43,9 @@ std::string usual_name(Family family, const std::string& role) {
   static const std::map<std::string, std::string> albert{
       {"bos", "[CLS]"}, {"eos", "[SEP]"}, {"unk", "<unk>"},  {"sep", "[SEP]"},
       {"pad", "<pad>"}, {"cls", "[CLS]"}, {"mask", "[MASK]"}};
+  static const std::map<std::string, std::string> deberta{
+      {"bos", "[CLS]"}, {"eos", "[SEP]"}, {"unk", "[UNK]"},  {"sep", "[SEP]"},
+      {"pad", "[PAD]"}, {"cls", "[CLS]"}, {"mask", "[MASK]"}};
   static const std::map<std::string, std::string> t5{
       {"eos", "</s>"}, {"unk", "<unk>"}, {"pad", "<pad>"}};
   static const std::map<std::string, std::string> llama{
@@ -49,7 +55,8 @@ std::string usual_name(Family family, const std::string& role) {
   static const std::map<Family, const std::map<std::string, std::string>*> families{
       {Family::bert, &bert},       {Family::funnel, &funnel}, {Family::mpnet, &mpnet},
       {Family::roberta, &roberta}, {Family::gpt2, &gpt2},     {Family::albert, &albert},
-      {Family::t5, &t5},           {Family::llama, &llama},   {Family::gemma, &gemma}};
+      {Family::deberta, &deberta}, {Family::t5, &t5},         {Family::llama, &llama},
+      {Family::gemma, &gemma}};
   const auto& names = *families.at(family);
   const auto found = names.find(role);
   return found == names.end() ? "" : found->second;
@@ -66,6 +73,7 @@ std::optional<Family> family_of_class(const TokenizerSpec& spec, const FolderOpt
       {Class::gpt2, {TokenizerKind::byte_level_bpe, Family::gpt2}},
       {Class::xlm_roberta, {TokenizerKind::unigram, Family::roberta}},
       {Class::albert, {TokenizerKind::unigram, Family::albert}},
+      {Class::deberta, {TokenizerKind::unigram, Family::deberta}},
       {Class::t5, {TokenizerKind::unigram, Family::t5}}};
   const auto found = families.find(options.settings.kind);
   if (found == families.end() || found->second.first != spec.kind) return std::nullopt;
@@ -187,8 +195,8 @@ std::optional<Templates> templates_of(const TokenizerSpec& spec, Family family) 
   const std::int32_t first = family == Family::funnel ? 2 : 0;
   templates.single = {token(cls, first), text(0, 0), token(sep, 0)};
   templates.pair = templates.single;
-  const bool two_types =
-      family == Family::bert || family == Family::funnel || family == Family::albert;
+  const bool two_types = family == Family::bert || family == Family::funnel ||
+                         family == Family::albert || family == Family::deberta;
   const std::int32_t second = two_types ? 1 : 0;
   if (!two_types) templates.pair.push_back(token(sep, 0));
   templates.pair.push_back(text(1, second));
@@ -337,6 +345,53 @@ TokenizerSpec read_word_piece_files(const fs::path& folder, const FolderOptions&
   return spec;
 }
 
+// The tokenizer of DeBERTa as SentencePiece and transformers 4 have it (DebertaV2Converter).
+TokenizerSpec read_deberta_files(const fs::path& path, const FolderOptions& options) {
+  const auto file = path.string();
+  const SentencePieceModel model = parse_sentence_piece(read_text_file(file), file);
+  require(model.is_unigram, "{}: expected a unigram model, found one of another kind", file);
+  TokenizerSpec spec;
+  spec.kind = TokenizerKind::unigram;
+  for (const auto& piece : model.pieces) {
+    spec.vocabulary.add(piece.text, std::ssize(spec.unigram.scores), file);
+    spec.unigram.scores.push_back(piece.score);
+  }
+  spec.vocabulary.finish(file, true);
+  spec.unigram.unknown = model.unknown;
+  using Step = NormalizationKind;
+  if (flag(options, "do_lower_case").value_or(false)) {
+    spec.normalization.emplace_back(Step::lowercase);
+  }
+  spec.normalization.emplace_back(Step::strip_ends);
+  if (!model.character_map.empty()) {
+    spec.normalization.emplace_back(Step::map);
+    spec.normalization.back().map =
+        std::make_shared<const CharacterMap>(CharacterMap::of_bytes(model.character_map, file));
+    spec.notes.push_back(fmt::format(
+        "{}: its character map counts, as in SentencePiece and transformers 4; transformers 5 "
+        "composes characters in its place",
+        file));
+  }
+  NormalizationStep& spaces = spec.normalization.emplace_back(Step::replace);
+  spaces.pattern = spaces.content = U" ";
+  spaces.run = 2;
+  if (flag(options, "split_by_punct").value_or(false)) {
+    spec.cuts.push_back({.kind = PieceCut::Kind::punctuation});
+  }
+  spec.cuts.emplace_back();
+  spec.decoding.push_back({.drops_first = true});
+  for (const auto& piece : model.pieces) {
+    using Type = SentencePieceModel::Type;
+    if (piece.type != Type::control && piece.type != Type::user_defined) continue;
+    add_token(spec,
+              {.content = piece.text, .normalized = false, .special = piece.type == Type::control},
+              file);
+  }
+  add_special_tokens(spec, options, Family::deberta);
+  set_template(spec, Family::deberta, file);
+  return spec;
+}
+
 TokenizerSpec read_serialized(const fs::path& path, const FolderOptions& options) {
   const auto file = path.string();
   auto spec = read_tokenizer_json(file, options.settings);
@@ -431,7 +486,8 @@ void require_merges(const TokenizerSpec& spec, const std::string& file) {
 bool has_tokenizer(const fs::path& root) {
   const fs::path folder = encoder_folder(root.string());
   return fs::exists(folder / "tokenizer.json") || fs::exists(folder / "vocab.txt") ||
-         fs::exists(folder / "vocab.json") || reads_bytes(folder);
+         fs::exists(folder / "vocab.json") || fs::exists(folder / kDebertaFile) ||
+         reads_bytes(folder);
 }
 
 TokenizerSpec read_tokenizer(const std::string& folder) {
@@ -447,8 +503,12 @@ TokenizerSpec read_tokenizer(const std::string& folder) {
             "{}: expected merges.txt beside vocab.json, found none", folder);
     return read_byte_pair_files(root, options);
   }
+  const bool is_deberta = options.settings.kind == TokenizerClass::deberta;
+  if (is_deberta && fs::exists(root / kDebertaFile)) {
+    return read_deberta_files(root / kDebertaFile, options);
+  }
   for (const auto* name :
-       {"sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model"}) {
+       {"sentencepiece.bpe.model", "spiece.model", kDebertaFile, "tokenizer.model"}) {
     require(fs::exists(root / "vocab.txt") || !fs::exists(root / name),
             "{0}: expected tokenizer.json, found only {1}; transformers writes one: "
             "AutoTokenizer.from_pretrained(\"{0}\").save_pretrained(\"{0}\")",

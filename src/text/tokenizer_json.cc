@@ -248,18 +248,23 @@ PrefixScheme read_prefix_scheme(const Section& item) {
   return scheme == "first" ? PrefixScheme::first : PrefixScheme::always;
 }
 
-// A Split at a text: what becomes of the places where it stands.
-void read_split(const Section& item, PieceCut& cut) {
+// The places where a Split or Punctuation cuts: what becomes of them.
+SplitBehavior read_behavior(const Section& item, const std::string& otherwise) {
   constexpr std::array<std::string_view, 5> kBehaviors = {
       "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
-  const auto pattern = item.at("pattern");
-  cut.kind = PieceCut::Kind::pattern;
-  cut.inverts = item.flag("invert", false);
-  const auto name = item.text("behavior", "");
+  const auto name = item.text("behavior", otherwise);
   const auto behavior = std::ranges::find(kBehaviors, name);
   require(behavior != kBehaviors.end(), "{}.behavior: expected {}, found '{}'", item.name,
           fmt::join(kBehaviors, ", "), name);
-  cut.behavior = static_cast<SplitBehavior>(behavior - kBehaviors.begin());
+  return static_cast<SplitBehavior>(behavior - kBehaviors.begin());
+}
+
+// A Split at a text.
+void read_split(const Section& item, PieceCut& cut) {
+  const auto pattern = item.at("pattern");
+  cut.kind = PieceCut::Kind::pattern;
+  cut.inverts = item.flag("invert", false);
+  cut.behavior = read_behavior(item, "");
   require(!pattern.at("Regex").present(),
           "{}.Regex: expected a String where no ByteLevel follows, found '{}'", pattern.name,
           pattern.text("Regex", ""));
@@ -303,12 +308,15 @@ void read_cuts(const Section& section, const ClassSettings& settings, TokenizerS
       cut.kind = PieceCut::Kind::words;
     } else if (type == "Split") {
       read_split(item, cut);
+    } else if (type == "Punctuation") {
+      cut.kind = PieceCut::Kind::punctuation;
+      cut.behavior = read_behavior(item, "Isolated");
     } else if (type == "Metaspace") {
       cut.replacement = read_character(item, "replacement", "");
       cut.prefix = read_prefix_scheme(item, settings);
       cut.split = item.flag("split", true);
     } else {
-      unsupported(item, "Metaspace, WhitespaceSplit, Whitespace or Split");
+      unsupported(item, "Metaspace, WhitespaceSplit, Whitespace, Punctuation or Split");
     }
     spec.cuts.push_back(cut);
   }

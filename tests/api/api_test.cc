@@ -172,9 +172,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "tiny_modernbert_dynamic", "tiny_nomic_bert", "tiny_nomic_bert_dynamic",
                     "tiny_nomic_bert_mlm", "tiny_gte", "tiny_jina_embeddings_v3", "tiny_mpnet",
                     "tiny_mpnet_model", "tiny_jina_v2", "tiny_deberta_v2", "tiny_deberta_v2_mlm",
-                    "tiny_eurobert", "tiny_eurobert_biased", "tiny_neobert", "tiny_qwen3",
-                    "tiny_gemma3", "tiny_gemma3_causal", "tiny_big_bird", "tiny_big_bird_model",
-                    "tiny_funnel", "tiny_funnel_model", "tiny_reformer", "tiny_reformer_model"),
+                    "tiny_deberta_v2_conv", "tiny_eurobert", "tiny_eurobert_biased", "tiny_neobert",
+                    "tiny_qwen3", "tiny_gemma3", "tiny_gemma3_causal", "tiny_big_bird",
+                    "tiny_big_bird_model", "tiny_funnel", "tiny_funnel_model", "tiny_reformer",
+                    "tiny_reformer_model"),
     [](const auto& info) { return std::string(info.param); });
 
 /// The message of the Error that the work throws.

@@ -171,6 +171,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Folder{"tiny_eurobert_late", "sequence-classification", 3},
                     Folder{"tiny_eurobert_mean", "sequence-classification", 3},
                     Folder{"tiny_neobert_classifier", "sequence-classification", 3},
+                    Folder{"tiny_qwen3_classifier", "sequence-classification", 3},
                     Folder{"tiny_mpnet_classifier", "sequence-classification", 3},
                     Folder{"tiny_big_bird_classifier", "sequence-classification", 3},
                     Folder{"tiny_big_bird_qa", "question-answering", 0},

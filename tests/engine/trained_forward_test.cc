@@ -166,8 +166,8 @@ TEST(SharedGlobalProjections, NeedEqualOnes) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, TrainedForward,
                          testing::Values("tiny_bert", "tiny_roberta", "tiny_longformer",
                                          "tiny_longformer_mlm", "tiny_longformer_qa", "tiny_mpnet",
-                                         "tiny_jina_v2", "tiny_deberta_v2", "tiny_big_bird",
-                                         "tiny_funnel", "tiny_reformer_model"));
+                                         "tiny_jina_v2", "tiny_deberta_v2", "tiny_deberta_v2_conv",
+                                         "tiny_big_bird", "tiny_funnel", "tiny_reformer_model"));
 
 }  // namespace
 }  // namespace longformer::trained_forward_test

@@ -109,6 +109,7 @@ def corpora():
         "byte_level": texts(),
         "word_piece": texts(),
         "unigram": texts(),
+        "sentence_piece": {"deberta": (FIXTURES / "tokenizers" / "deberta" / "spm.model").read_bytes()},
         "requests": requests(),
         "global_attention": {str(i): rule for i, rule in enumerate(
             [b"cls,every:64", b"none", b"3-8,17", b"question", b"sentences,all", b"default"])},

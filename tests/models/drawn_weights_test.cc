@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "error_testing.h"
@@ -56,6 +58,73 @@ TEST(DrawnWeights, ATensorBeginsAsItsModelSaysWhateverItsNameIs) {
   const auto weights = Weights::drawn(3);
   const Tensor bias = weights.get("attention.r_w_bias", {12, 64}, Init::normal(0.02));
   EXPECT_NEAR(moments(bias.to_floats()).deviation, 0.02, 0.002);
+}
+
+double largest(const std::vector<float>& values) {
+  double most = 0;
+  for (const float value : values) most = std::max(most, std::abs(double{value}));
+  return most;
+}
+
+TEST(DrawnWeights, TruncatedOnesStayWithinTheirBound) {
+  const auto weights = Weights::drawn(3);
+  const auto deviation_within = [&](double cutoff) {
+    const Tensor table =
+        weights.get(fmt::format("table {}", cutoff), {100, 400}, Init::normal(0.05, -1, cutoff));
+    EXPECT_LE(largest(table.to_floats()), 0.05 * cutoff * (1 + 1e-6)) << cutoff;
+    const Moments found = moments(table.to_floats());
+    EXPECT_NEAR(found.mean, 0, 4 * 0.05 / 200) << cutoff;
+    return found.deviation / 0.05;
+  };
+  // √(1 − 2c·φ(c) / (2Φ(c) − 1)); of a narrow one it is that of a uniform distribution, c/√3.
+  EXPECT_NEAR(deviation_within(2), 0.8796, 0.01);
+  EXPECT_NEAR(deviation_within(1), 0.5396, 0.01);
+  EXPECT_NEAR(deviation_within(3), 0.9866, 0.01);
+  EXPECT_NEAR(deviation_within(1e-3), 1e-3 / std::sqrt(3.0), 2e-5);
+}
+
+/// Deviations of the tensors of an encoder that is drawn, by their names.
+std::map<std::string, std::vector<float>> drawn_encoder(const std::string& text) {
+  const auto json = nlohmann::ordered_json::parse(text);
+  const EncoderConfig config = parse_config(formats::ConfigReader(json, "config.json"));
+  const auto weights = Weights::trained(Weights::drawn(5, config.family->names), {});
+  const Encoder encoder(config, weights, DType::f32);
+  std::map<std::string, std::vector<float>> tensors;
+  for (const auto& [name, tensor] : weights.parameters()) tensors[name] = tensor.to_floats();
+  return tensors;
+}
+
+TEST(DrawnWeights, ModernBertsLayersBeginSmallerTheMoreThereAre) {
+  const auto drawn = drawn_encoder(R"({"model_type": "modernbert", "hidden_size": 96,
+      "num_hidden_layers": 8, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 120,
+      "pad_token_id": 3, "initializer_range": 0.1, "initializer_cutoff_factor": 1})");
+  const auto expect = [&](const std::string& name, double deviation) {
+    ASSERT_TRUE(drawn.contains(name)) << name;
+    EXPECT_NEAR(moments(drawn.at(name)).deviation / deviation, 0.5396, 0.02) << name;
+    EXPECT_LE(largest(drawn.at(name)), deviation * (1 + 1e-6)) << name;
+  };
+  expect(kWordEmbeddings, 0.1);
+  expect("encoder.layer.3.attention.self.query_key_value.weight", 0.1);
+  expect("encoder.layer.3.intermediate.dense.weight", 0.1);
+  expect("encoder.layer.3.attention.output.dense.weight", 0.1 / 4);
+  expect("encoder.layer.3.output.dense.weight", 0.1 / 4);
+  const std::vector<float>& words = drawn.at(kWordEmbeddings);
+  EXPECT_GT(moments({words.begin() + 3 * 96, words.begin() + 4 * 96}).deviation, 0.02);
+}
+
+TEST(DrawnWeights, FunnelsMatricesBeginByTheirShapes) {
+  const std::string begin = R"({"model_type": "funnel", "d_model": 64, "n_head": 4, "d_head": 24,
+      "d_inner": 160, "block_sizes": [1], "num_decoder_layers": 1, "vocab_size": 120)";
+  const auto drawn = drawn_encoder(begin + "}");
+  const auto deviation = [](const auto& tensors, const std::string& name) {
+    return moments(tensors.at(name)).deviation;
+  };
+  EXPECT_NEAR(deviation(drawn, kWordEmbeddings), 1, 0.03);
+  const std::string up = "encoder.blocks.0.0.ffn.linear_1.weight";
+  EXPECT_NEAR(deviation(drawn, up) * std::sqrt(64 + 160.0), 1, 0.03);
+  const auto given = drawn_encoder(begin + R"(, "initializer_std": 0.03})");
+  EXPECT_NEAR(deviation(given, kWordEmbeddings), 0.03, 0.001);
+  EXPECT_NEAR(deviation(given, up), 0.03, 0.001);
 }
 
 TEST(RecordingWeights, ListWhatAModelIsMadeOf) {

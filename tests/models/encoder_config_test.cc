@@ -47,7 +47,7 @@ TEST(EncoderConfig, TakesTheClassDefaultsOfTransformers) {
     EXPECT_EQ(config.max_position_embeddings, 512);
     EXPECT_EQ(config.type_vocab_size, 2);
     EXPECT_EQ(config.layer_norm_eps, 1e-12);
-    EXPECT_EQ(config.initializer_range, 0.02);
+    EXPECT_EQ(config.recipe.initial.deviation, 0.02);
     EXPECT_TRUE(config.tie_word_embeddings);
     EXPECT_EQ(config.architecture, "");
   }
@@ -303,10 +303,18 @@ TEST(EncoderConfig, KeysOfDistances) {
   EXPECT_EQ(second.traits().masked_lm->dense, "cls.predictions.transform.dense");
   const EncoderConfig now = parsed(begin + R"(, "legacy": false})");
   EXPECT_EQ(now.traits().masked_lm->dense, "lm_predictions.lm_head.dense");
+  EXPECT_FALSE(now.recipe.convolution);
+  const EncoderConfig xlarge = parsed(begin + R"(, "conv_kernel_size": 3, "conv_act": "gelu"})");
+  EXPECT_EQ(xlarge.recipe.convolution->taps, 3);
+  EXPECT_EQ(xlarge.recipe.convolution->groups, 1);
+  EXPECT_EQ(xlarge.recipe.convolution->activation, Activation::gelu);
+  const EncoderConfig usual = parsed(begin + R"(, "conv_kernel_size": 1})");
+  EXPECT_EQ(usual.recipe.convolution->activation, Activation::tanh);
   const auto refused = [&](const std::string& keys, const char* part) {
     expect_error(error_of([&] { parsed(begin + ", " + keys + "}"); }), {"config.json", part});
   };
-  refused(R"("conv_kernel_size": 3)", "conv_kernel_size: expected 0, found 3: the convolution");
+  refused(R"("conv_kernel_size": 4)", "conv_kernel_size: expected an odd number");
+  refused(R"("conv_kernel_size": 3, "conv_groups": 5)", "conv_groups: expected a divisor");
   refused(R"("embedding_size": 128)", "embedding_size: expected 1536");
   refused(R"("pooler_dropout": 0.1)", "pooler_dropout");
   refused(R"("position_buckets": 2000)", "max_relative_positions: expected more than half");

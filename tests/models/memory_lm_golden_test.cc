@@ -37,7 +37,7 @@ struct Layer {
   Layer(LanguageModelConfig of, const Tensors& tensors)
       : config(std::move(of)),
         stored(tensors),
-        attention(config, 0, {.weights = stored.weights, .initializer_range = 0.3}),
+        attention(config, 0, {.weights = stored.weights, .initial = {.deviation = 0.3}}),
         state(attention.start(DType::f32, 1)),
         output(det({8, 8}, 2, 0.5)) {}
 

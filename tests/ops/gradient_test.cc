@@ -21,6 +21,7 @@
 #include "attention_gradient_rows.h"
 #include "bias_gradient_rows.h"
 #include "block_gradient_rows.h"
+#include "convolution_gradient_rows.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "doubles.h"
@@ -557,8 +558,9 @@ std::vector<Row> rows() {
       dropout_row(),
       global_attention_row({}),
       global_attention_row(dropout)};
-  for (const auto& more : {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows(),
-                           relative_rows(), span_mask_rows(), bias_rows(), edge_rows()}) {
+  for (const auto& more :
+       {feature_rows(), slot_rows(), low_rank_rows(), reformer_rows(), relative_rows(),
+        span_mask_rows(), bias_rows(), edge_rows(), convolution_rows()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -43,8 +43,8 @@ FAMILIES = {
     + ("EuroBertForSequenceClassification",) * 2
     + ("EuroBertForTokenClassification",),
     "neobert": ("NeoBERTModel", "NeoBERTForMaskedLM", "NeoBERTForSequenceClassification"),
-    "qwen3": ("Qwen3Model",),
-    "gemma3_text": ("Gemma3TextModel",) * 2,
+    "qwen3": ("Qwen3Model", "Qwen3ForSequenceClassification", "Qwen3ForTokenClassification"),
+    "gemma3_text": ("Gemma3TextModel",) * 2 + ("Gemma3TextForSequenceClassification",),
     "deberta-v2": ("DebertaV2Model",) * 2
     + ("DebertaV2ForMaskedLM", *(f"DebertaV2For{head}" for head in HEADS)),
     "gte": ("GteModel", "GteForMaskedLM", "GteForSequenceClassification", "GteForTokenClassification"),
@@ -442,7 +442,12 @@ def draw_deberta(decks, config, length, _size):
         "position_biased_input": decks.deal("biased input", (False, False, True)),
         "pooler_hidden_act": decks.deal("pooler activation", ("gelu", "tanh")),
         "legacy": decks.deal("legacy", (True, False)),
+        "conv_kernel_size": decks.deal("convolution", (0, 0, 3, 5)),
     }
+    if config["conv_kernel_size"]:
+        config["conv_act"] = decks.deal("activation of convolution", ("gelu", "tanh", "relu"))
+        divisors = [groups for groups in (1, 2, 4) if config["hidden_size"] % groups == 0]
+        config["conv_groups"] = decks.deal("groups", divisors)
     buckets, most = config["position_buckets"], config["max_relative_positions"]
     if buckets > 0 and (most if most > 0 else config["max_position_embeddings"]) <= buckets // 2 + 1:
         config["max_relative_positions"] = 2 * buckets
@@ -482,6 +487,12 @@ def finish(case, decks):
         if case.is_dynamic:
             # The last token sets the length, and we leave masked tokens at the end out.
             document.attention_mask[-1] = 1
+    if case.model_type in ("qwen3", "gemma3_text") and case.head == "SequenceClassification":
+        # `transformers` reads the last token that is not padding, whatever the mask says.
+        for document in case.documents:
+            document.ids[-1] = 2
+            if document.attention_mask is not None:
+                document.attention_mask[-1] = 1
     if case.config.get("classifier_pooling") == "mean" and case.head == "MultipleChoice":
         for document in case.documents:
             # `transformers` needs a mask there.

@@ -1,14 +1,15 @@
 """Compares longformer_cpp with `transformers` on random models of the newer encoder families, in one live run.
 
     python3 tests/parity/modern_parity.py [--count 96] [--seed 2] [--only INDEX,…] [--families modernbert,mpnet,…]
-        [--oracles-only]
+        [--oracles-only] [--tokens N]
 
 The families are ModernBERT, Nomic BERT, GTE, jina-embeddings-v3, MPNet, jina-embeddings-v2 and NeoBERT (by alibi_models.py
 and neobert_model.py, as `transformers` has no class), DeBERTa-v2, EuroBERT, and Qwen3 and Gemma 3 as encoders, with every
 head that `transformers` has for them. Each case draws a configuration and documents,
 saves the folder with `transformers`, and compares hidden states, outputs, the loss and every gradient. `transformers`
 also runs in double precision, because its own rounding in fp32 is not held against us. --oracles-only needs no longformer_cpp: it compares `transformers`
-with itself (two attention routes, documents alone and in a batch) and the rotary frequencies with their formulas.
+with itself (two attention routes, documents alone and in a batch) and the rotary frequencies with their formulas. --tokens takes one
+document of so many tokens in each case, in two heads of 32 and without heads of tasks.
 Exit code 1 when a difference is too large; a NaN is.
 """
 
@@ -29,6 +30,7 @@ from modern_models import (
     FAMILIES,
     FREQUENCY_TOLERANCE,
     KINDS,
+    LONGEST,
     ONE_ROUTE,
     OUTPUTS,
     ROPE_TYPES,
@@ -253,6 +255,16 @@ def require_coverage(cases, families):
         sys.exit(f"modern_parity: the drawn cases lack {', '.join(missing)}")
 
 
+def take_long_documents(tokens):
+    """Every case becomes a model without head and one document of so many tokens; the oracle keeps n² numbers for each of its heads."""
+    random_models.LENGTHS, random_models.MOST_TOKENS_DENSE = (tokens,), tokens
+    random_models.HEAD_SIZES = {32: (2,)}
+    random_models.batch_lengths = lambda _decks, length: [length]
+    for name, classes in FAMILIES.items():
+        FAMILIES[name] = classes[:1]
+        LONGEST[name] = tokens
+
+
 def families_of(text):
     names = text.split(",")
     unknown = sorted(set(names) - set(FAMILIES))
@@ -271,15 +283,18 @@ def main():
     )
     parser.add_argument("--verbose", action="store_true", help="print each case as it runs")
     parser.add_argument("--no-bf16", dest="bf16", action="store_false")
+    parser.add_argument("--tokens", type=int)
     parser.add_argument("--oracles-only", action="store_true", help="compare transformers with itself only")
     options = random_models.parse_quietly(parser)
     engine = None
     if not options.oracles_only:
         import longformer_cpp as engine
 
+    if options.tokens is not None:
+        take_long_documents(options.tokens)
     decks = random_models.Decks(options.seed)
     cases = [draw(i, decks, options.families) for i in range(options.count)]
-    if options.count >= SHORTEST_RUN_FOR_COVERAGE:
+    if options.count >= SHORTEST_RUN_FOR_COVERAGE and options.tokens is None:
         require_coverage(cases, options.families)
     if options.only is not None:
         cases = [case for case in cases if case.index in options.only]

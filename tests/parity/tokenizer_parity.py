@@ -552,7 +552,8 @@ def unigram(build, name, data, scratch):
     folder = scratch / "saved"
     package = unigram_cases.saved(build, data, folder)
     large, sweep = build in unigram_cases.LARGE, build in unigram_cases.SWEPT
-    return Case(name, package, folder, large=large, sweep=sweep)
+    odd = 100_000 if build in unigram_cases.FOLDERS else 0
+    return Case(name, package, folder, large=large, sweep=sweep or odd > 0, odd=odd)
 
 
 def pairs(build, name, data, scratch):

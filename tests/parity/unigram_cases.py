@@ -3,7 +3,9 @@ XLM-RoBERTa, ALBERT, CamemBERT and T5 are, and in ways that no file is but might
 
 import functools
 import io
+import json
 import lzma
+import types
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -17,11 +19,18 @@ from tokenizers import (
     pre_tokenizers,
     processors,
 )
+from transformers.convert_slow_tokenizer import DebertaV2Converter
 
 SPACE = "\u2581"
+# Special tokens of microsoft/deberta-v3-*, and a token that the text is searched for.
+DEBERTA = {
+    **{"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3},
+    **{"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"},
+    "user_defined_symbols": ["zz top"],
+}
 
 
-def train(lines, rule, vocabulary_size, byte_fallback=False):
+def train(lines, rule, vocabulary_size, byte_fallback=False, **options):
     """A SentencePiece model of the lines."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -30,11 +39,12 @@ def train(lines, rule, vocabulary_size, byte_fallback=False):
         vocab_size=vocabulary_size,
         hard_vocab_limit=False,
         model_type="unigram",
-        normalization_rule_name=rule,
+        **({"normalization_rule_name": rule} if rule else {}),
         character_coverage=0.9995,
         byte_fallback=byte_fallback,
         num_threads=1,
         minloglevel=2,
+        **options,
     )
     proto = sentencepiece_model_pb2.ModelProto()
     proto.ParseFromString(model.getvalue())
@@ -42,12 +52,12 @@ def train(lines, rule, vocabulary_size, byte_fallback=False):
 
 
 @functools.cache
-def trained(data, rule, byte_fallback=False):
+def trained(data, rule, byte_fallback=False, deberta=False):
     """The model of a part of enwik8, which has a few words of many languages."""
     text = lzma.decompress((data / "enwik8_head" / "enwik8.head4154064.xz").read_bytes())
     lines = [line for line in text.decode(errors="replace").splitlines() if line.strip()]
     links = [line for line in lines if line.startswith("[[") and ":" in line[:15]]
-    return train(lines[:6000] + links, rule, 6000, byte_fallback)
+    return train(lines[:6000] + links, rule, 6000, byte_fallback, **(DEBERTA if deberta else {}))
 
 
 def pieces(proto):
@@ -167,6 +177,33 @@ def deberta_v2_converted(model):
     return deberta(proto, [normalizers.Strip(), charsmap(proto), spaces_joined(" ")])
 
 
+def write_deberta(proto, folder, **options):
+    """Writes a folder whose vocabulary is spm.model alone; its tokenizer as `transformers` 4 converts it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "spm.model"
+    path.write_bytes(proto.SerializeToString())
+    settings = {"tokenizer_class": "DebertaV2Tokenizer", "vocab_type": "spm", **options}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings) + "\n")
+    slow = {"vocab_file": str(path), "do_lower_case": False, "split_by_punct": False} | options
+    ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
+    tokenizer = DebertaV2Converter(types.SimpleNamespace(**slow, convert_tokens_to_ids=ids.get)).converted()
+    # The roles of the class, in its order.
+    tokenizer.add_special_tokens(["[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]"])
+    return tokenizer
+
+
+def sentence_piece(model, folder):
+    return write_deberta(model("nmt_nfkc", deberta=True), folder)
+
+
+def sentence_piece_lower(model, folder):
+    return write_deberta(model("nmt_nfkc_cf", deberta=True), folder, do_lower_case=True)
+
+
+def sentence_piece_split(model, folder):
+    return write_deberta(model("identity", deberta=True), folder, split_by_punct=True)
+
+
 def camembert(model):
     proto = model("nmt_nfkc")
     vocabulary = [
@@ -256,11 +293,15 @@ def unsplit(model):
 # Each takes a function of a normalisation rule that gives a SentencePiece model.
 LARGE = [xlm_roberta_words, xlm_roberta_converted]
 SWEPT = [*LARGE, folded, albert, deberta_v2, plain_steps]
-ALL = [*SWEPT, camembert, deberta_v2_converted, t5_bytes, whole_text, unsplit]
+# These write folders of their own.
+FOLDERS = [sentence_piece, sentence_piece_lower, sentence_piece_split]
+ALL = [*SWEPT, camembert, deberta_v2_converted, t5_bytes, whole_text, unsplit, *FOLDERS]
 
 
 def saved(build, data, folder):
     """The tokenizer as the package reads its own file, which rounds the scores."""
+    if build in FOLDERS:
+        return build(functools.partial(trained, data), folder)
     folder.mkdir(parents=True)
     path = folder / "tokenizer.json"
     build(functools.partial(trained, data)).save(str(path))

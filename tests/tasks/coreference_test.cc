@@ -343,7 +343,7 @@ struct DrawnHead {
                         {"antecedent_scale", 0.18},
                         {"singletons", false}});
     head.emplace(config, models::LayerSource{.weights = weights,
-                                             .initializer_range = 0.2,
+                                             .initial = {.deviation = 0.2},
                                              .layer_norm_eps = config.layer_norm_eps});
   }
 

@@ -40,6 +40,17 @@ Tensor mean(const ops::Context& context, const Tensor& rows, const models::Batch
   return ops::mean_rows(context, ops::select_rows(context, rows, visible), ranges);
 }
 
+/// The last visible row of each document.
+std::vector<Index> last_rows(const models::Batch& batch) {
+  std::vector<Index> rows;
+  for (std::size_t i = 0; i + 1 < batch.starts.size(); ++i) {
+    Index row = batch.starts[i + 1] - 1;
+    while (!batch.mask.empty() && batch.mask[at(row)] == 0 && row > batch.starts[i]) --row;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
 }  // namespace
 
 double labels_that_count(std::span<const std::int32_t> labels) {
@@ -56,6 +67,7 @@ ClassifierHead::ClassifierHead(const HeadParts& parts, const models::LayerSource
                                Index width, std::string_view name)
     : per_token_(parts.per_token),
       dropout_(parts.dropout),
+      pooling_(parts.recipe.pooling),
       classifier_(classifier(parts, source, width_behind(parts, width), name)) {
   const bool pools = parts.reads_pooler() && !source.weights.is_recording();
   require(!pools || source.weights.has(std::string(models::kPooler) + ".weight"),
@@ -76,7 +88,6 @@ ClassifierHead::ClassifierHead(const HeadParts& parts, const models::LayerSource
                            .has_bias = parts.recipe.has_bias});
   if (!layer.norm.empty()) norm_ = models::layer_norm(source, std::string(layer.norm), inner);
   drops_input_ = layer.drops_input;
-  pooling_ = parts.recipe.pooling;
 }
 
 Tensor ClassifierHead::read(const ops::Context& context, const EncoderStates& states) const {
@@ -84,6 +95,9 @@ Tensor ClassifierHead::read(const ops::Context& context, const EncoderStates& st
   const std::span<const Index> starts(batch.starts.data(), batch.starts.size() - 1);
   if (per_token_ || pooling_ == models::DocumentPooling::late) return states.hidden;
   if (pooling_ == models::DocumentPooling::mean) return mean(context, states.hidden, batch);
+  if (pooling_ == models::DocumentPooling::last) {
+    return ops::select_rows(context, states.hidden, last_rows(batch));
+  }
   return ops::select_rows(context, states.hidden, starts);
 }
 
@@ -101,7 +115,8 @@ Tensor ClassifierHead::logits(const ops::Context& context, const EncoderStates& 
   }
   const Dropout first = context.dropout(dropout_, models::kHeadPlace);
   if (!dense_) {
-    const Tensor& x = per_token_ ? states.hidden : states.pooled;
+    const bool is_pooled = !per_token_ && pooling_ != models::DocumentPooling::last;
+    const Tensor x = is_pooled ? states.pooled : read(context, states);
     return ops::linear(context, ops::dropout(context, x, first), classifier_, DType::f32);
   }
   const bool is_late = !per_token_ && pooling_ == models::DocumentPooling::late;

@@ -176,12 +176,12 @@ class ClassifierHead : public Head {
 
   bool per_token_;
   double dropout_;
+  models::DocumentPooling pooling_;
   /// The layer of tokens, or of documents where the head does not take the pooler's, and its norm.
   std::optional<ops::Linear> dense_;
   std::optional<ops::LayerNorm> norm_;
   std::optional<ops::FeedForward> block_;
   bool drops_input_ = true;
-  models::DocumentPooling pooling_ = models::DocumentPooling::first;
   ops::Linear classifier_;
 };
 

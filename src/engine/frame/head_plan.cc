@@ -49,6 +49,9 @@ models::HeadPlan plan_head(const models::EncoderConfig& source, const models::We
   }
   plan.is_masked_lm = !from && plan.layers.empty();
   if (!from) return plan;
+  require(from->layer != nullptr || to->layer == nullptr,
+          "{}: expected a classifier of first tokens, as Longformer's, found one of last tokens",
+          weights.path());
   plan.keeps_pooler = to->reads_pooler();
   require_same(*from, *to, weights.path());
   if (to->has_own_layer()) {

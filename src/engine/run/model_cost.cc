@@ -62,6 +62,14 @@ double distance_flops(const models::EncoderConfig& config, std::int64_t n) {
           static_cast<double>(n) * static_cast<double>(std::min<Index>(n, rows)));
 }
 
+double convolution_flops(const models::EncoderConfig& config, std::int64_t n) {
+  const auto& convolution = config.recipe.convolution;
+  if (!convolution) return 0;
+  const auto width = static_cast<double>(config.hidden_size);
+  return 2 * static_cast<double>(n * convolution->taps) * width * width /
+         static_cast<double>(convolution->groups);
+}
+
 /// Layers of a Funnel Transformer (docs/spec/other-attentions.md#funnel): where a block begins,
 /// fewer rows read more. Scores are products of contents, values and distances, whose relative
 /// keys are made anew, and of kinds.
@@ -171,7 +179,7 @@ double model_flops(const models::EncoderConfig& config, std::int64_t n, std::int
   kernels::AttentionRows rows = one_document(n);
   for (Index i = 0; i < globals; ++i) rows.global_keys.push_back(i);
   const auto shared_rows = kernels::shared(std::move(rows));
-  double flops = 0;
+  double flops = convolution_flops(config, n);
   for (Index layer = 0; layer < config.layers; ++layer) {
     if (config.linformer) {
       flops += linears + linformer_flops(config, *config.linformer, layer, n);

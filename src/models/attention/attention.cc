@@ -9,7 +9,7 @@ namespace longformer::models {
 LayerSource layer_source(const EncoderConfig& config, const Weights& weights, DType dtype) {
   return {.weights = weights,
           .dtype = dtype,
-          .initializer_range = config.initializer_range,
+          .initial = config.recipe.initial,
           .layer_norm_eps = config.layer_norm_eps,
           .norm_bias = config.recipe.norm_bias,
           .centres_norms = config.recipe.centres_norms,

@@ -22,7 +22,7 @@ CausalAttention::CausalAttention(const LanguageModelConfig& config, Index layer,
   const auto bias = [&](const std::string& name) {
     return source.weights.get_fp32(config.shares_relative_biases ? name : name_in(layer, name),
                                    {config.heads, config.head_size},
-                                   Init::normal(source.initializer_range));
+                                   Init::normal(source.initial.deviation));
   };
   relative_.emplace(
       Relative{bias("relative_content"), bias("relative_position"),

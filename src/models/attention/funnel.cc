@@ -22,7 +22,7 @@ class FunnelAttention final : public Attention {
         query_(linear(source, name + "attention.q_head", {config.query_width(), config.hidden_size},
                       {.has_bias = false})),
         key_value_(key_and_value(config, name, source)) {
-    const Init init = Init::uniform(config.recipe.funnel->term_range);
+    const Init init = Init::uniform(0, config.recipe.funnel->term_range);
     const Index heads = config.heads, size = config.head_size();
     const auto term = [&](const char* part, const Shape& shape) {
       return source.weights.get_fp32(name + "attention." + part, shape, init);

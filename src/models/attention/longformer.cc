@@ -30,7 +30,7 @@ class LongformerAttention final : public Attention {
               "never made of all tokens, found {}",
               additions_.back().dropout);
       weight = source.weights.get_fp32(name + ".weight", {width, width},
-                                       Init::normal(source.initializer_range));
+                                       source.init(name, {width, width}));
       bias = source.weights.get_fp32(name + ".bias", {width}, Init::zeros());
     };
     projection("query", global_.query_weight, global_.query_bias);

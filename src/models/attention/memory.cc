@@ -223,7 +223,7 @@ MemoryAttention::MemoryAttention(const LanguageModelConfig& config, Index layer,
   if (config.positions == Positions::relative) {
     content_bias_ = source.weights.get_fp32(
         config.shares_relative_biases ? "relative_content" : name_in(layer, "relative_content"),
-        {config.heads, config.head_size}, Init::normal(source.initializer_range));
+        {config.heads, config.head_size}, Init::normal(source.initial.deviation));
     distances_ = distances_of(source, "");
     if (config.is_compressive() && config.separate_positions) {
       compressed_distances_ = distances_of(source, "compressed_");
@@ -237,7 +237,7 @@ MemoryAttention::Distances MemoryAttention::distances_of(const LayerSource& sour
   const std::string bias = kind + "relative_position";
   return {.bias = source.weights.get_fp32(
               config_.shares_relative_biases ? bias : name_in(layer_, bias),
-              {config_.heads, config_.head_size}, Init::normal(source.initializer_range)),
+              {config_.heads, config_.head_size}, Init::normal(source.initial.deviation)),
           .relative_key = linear(source, name_in(layer_, kind + "relative_key"),
                                  {config_.heads * config_.head_size, config_.hidden_size},
                                  {.has_bias = false})};

@@ -36,7 +36,7 @@ TreeAttention::TreeAttention(const LanguageModelConfig& config, Index layer,
   if (config.positions != Positions::tree_keys) return;
   edge_keys_ =
       source.weights.get_fp32(name_in(layer, "tree_keys.weight"), {tree_.labels(), head_size_},
-                              Init::normal(source.initializer_range));
+                              Init::normal(source.initial.deviation));
 }
 
 std::unique_ptr<LayerState> TreeAttention::start(DType dtype, Index streams) const {

@@ -53,6 +53,7 @@ bool is_own(const fs::path& name) {
                                  "added_tokens.json",
                                  "vocab.json",
                                  "merges.txt",
+                                 "spm.model",
                                  "modules.json",
                                  "config_sentence_transformers.json",
                                  "sentence_bert_config.json"};
@@ -110,8 +111,9 @@ void write_json(const fs::path& path, const Json& value) {
 
 void copy_tokenizer_files(const fs::path& folder, const fs::path& target) {
   const fs::path source = text::encoder_folder(folder.string());
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json",
-                           "merges.txt", "special_tokens_map.json", "added_tokens.json"}) {
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt",
+        "spm.model", "special_tokens_map.json", "added_tokens.json"}) {
     copy_if_present(source / name, target / name);
   }
 }
@@ -129,8 +131,8 @@ void copy_tokenizer(const TokenizerCopy& whole) {
   TokenizerCopy copy = whole;
   copy.source = text::encoder_folder(whole.source.string());
   if (!text::has_tokenizer(copy.source)) return;
-  for (const char* name :
-       {"vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json", "added_tokens.json"}) {
+  for (const char* name : {"vocab.txt", "vocab.json", "merges.txt", "spm.model",
+                           "special_tokens_map.json", "added_tokens.json"}) {
     copy_if_present(copy.source / name, copy.target / name);
   }
   const fs::path tokenizer = copy.source / "tokenizer.json";

@@ -208,7 +208,7 @@ Json led_config(const Json& source, const EncoderConfig& config, const std::vect
   json["dropout"] = config.hidden_dropout;
   json["attention_dropout"] = config.attention_dropout;
   json["activation_dropout"] = config.activation_dropout;
-  json["init_std"] = config.initializer_range;
+  json["init_std"] = config.recipe.initial.deviation;
   json["attention_window"] = windows;
   json["max_encoder_position_embeddings"] = max_positions;
   json["max_decoder_position_embeddings"] = decoder.max_tokens();

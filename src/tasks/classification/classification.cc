@@ -211,9 +211,11 @@ class Classification final : public Task {
 
   std::optional<HeadParts> parts(const models::EncoderConfig& config) const override {
     const models::EncoderTraits& traits = config.traits();
+    const bool reads_last = config.head.pooling == models::DocumentPooling::last;
     return HeadParts{.classifier = std::string(traits.document_classifier),
                      .outputs = static_cast<Index>(config.labels.size()),
-                     .layer = &traits.document_layer,
+                     .has_bias = config.head.classifier_bias,
+                     .layer = reads_last ? nullptr : &traits.document_layer,
                      .recipe = config.head,
                      .dropout = config.head_dropout.documents};
   }

@@ -89,7 +89,7 @@ class Tagging final : public Task {
   }
 
   std::optional<HeadParts> parts(const models::EncoderConfig& config) const override {
-    HeadParts parts = {.classifier = "classifier",
+    HeadParts parts = {.classifier = std::string(config.traits().token_classifier),
                        .outputs = static_cast<Index>(config.labels.size()),
                        .dropout = config.head_dropout.tokens};
     parts.read_tokens(config);
