@@ -41,7 +41,7 @@ LanguageModelEvaluation LanguageModelEvaluationFlags::options() const {
           fmt::format("--streaming has no windows: {} does not go with it", option->get_name()));
     }
   }
-  if (options.step > options.window) {
+  if (options.window > 0 && options.step > options.window) {
     throw UsageError("--step-characters", fmt::format("expected at most the window of {}, found {}",
                                                       options.window, options.step));
   }

@@ -165,7 +165,7 @@ def train(program, chosen, name, arm, text, characters, seed, flags=()):
 def bits(program, folder, text, arm, length=None, characters=EVALUATED):
     """BPC of the test novel; models that see everything read windows, of which the second half counts."""
     length = length or arm["length"]
-    if arm["model"]["attention"] in ("dense", "performer", "sparse", "reformer", "routing"):
+    if arm["model"]["attention"] in ("dense", "performer", "sparse", "reformer", "routing", "binary_partition"):
         flags = ["--window-characters", length, "--step-characters", length // 2]
     else:
         flags = ["--streaming"]

@@ -361,7 +361,8 @@ def costs():
         if run["experiment"] == "models":
             measured[run["row"]] = run
     rows = []
-    for name, found in quality.items():
+    for name in dict.fromkeys([*quality, *measured]):
+        found = quality.get(name, {})
         line = [name, *(spread(found[kind]) if kind in found else "" for kind in ("data", "time"))]
         if name in measured:
             run = measured[name]

@@ -54,9 +54,10 @@ struct LanguageModelEvaluation {
   /// Also keep the loss of every character.
   bool losses = false;
   /// The protocol: characters of a window, of which the last `step` are scored; at most as many as
-  /// a model has learned positions.
-  std::int64_t window = 32256;
-  std::int64_t step = 512;
+  /// a model has learned positions. 0: 32,256 and 512; a model that sees everything that it reads
+  /// gets windows as long as the texts that trained it, and half of that.
+  std::int64_t window = 0;
+  std::int64_t step = 0;
   /// Stop after so many scored characters; 0 scores all but the first, which nothing precedes.
   std::int64_t characters = 0;
   /// In tokens of one document.

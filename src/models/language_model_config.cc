@@ -80,6 +80,7 @@ void read_positions(const ConfigReader& config, LanguageModelConfig& model) {
   if (model.positions == Positions::learned) {
     model.max_positions = config.integer(kMostPositions, 512, 1, kMaxPositions);
   }
+  model.trained_length = config.integer(kTrainedLength, 0, 0, kMaxPositions);
 }
 
 }  // namespace
@@ -253,6 +254,7 @@ nlohmann::ordered_json to_json(const LanguageModelConfig& config) {
   json["share_relative_biases"] = config.shares_relative_biases;
   json["positions"] = name_of(config.positions);
   if (config.max_positions > 0) json[kMostPositions] = config.max_positions;
+  if (config.trained_length > 0) json[kTrainedLength] = config.trained_length;
   traits_of(config.attention).write(config, json);
   json["dropout"] = config.dropout;
   json["attention_dropout"] = config.attention_dropout;

@@ -134,6 +134,8 @@ struct LanguageModelConfig {
   Positions positions = Positions::relative;
   /// Most characters of a text, for learned and axial positions and those of a grid; else 0.
   Index max_positions = 0;
+  /// Characters of the longest texts that trained it; 0: not known.
+  Index trained_length = 0;
 
   /// Models whose heads learn their spans have these.
   SpanConfig spans = {};
@@ -223,6 +225,7 @@ struct LanguageModelConfig {
 
 /// The key of the most characters of a text.
 inline constexpr const char* kMostPositions = "max_position_embeddings";
+inline constexpr const char* kTrainedLength = "trained_length";
 
 /// Name of a tensor of a layer: "layers.3.up.weight".
 std::string name_in(Index layer, const std::string& tensor);

@@ -117,6 +117,25 @@ LanguageModelInfo LanguageModel::info() const {
   return info;
 }
 
+namespace {
+
+/// The protocol of the paper, or that of a model's training if it sees everything: farther
+/// positions may be unknown to it.
+LanguageModelEvaluation with_windows(LanguageModelEvaluation options,
+                                     const models::LanguageModelConfig& config) {
+  constexpr Index kWindow = 32256, kStep = 512;
+  const bool is_as_trained = config.sees_everything() && config.trained_length > 0;
+  if (options.window == 0) options.window = is_as_trained ? config.trained_length : kWindow;
+  if (config.max_positions > 0) options.window = std::min(options.window, config.max_positions);
+  if (options.step == 0) {
+    options.step = is_as_trained ? (options.window + 1) / 2 : std::min(kStep, options.window);
+  }
+  if (config.max_positions > 0) options.step = std::min(options.step, options.window);
+  return options;
+}
+
+}  // namespace
+
 LanguageModelScore LanguageModel::evaluate(const LanguageModelEvaluation& options) const {
   const auto begin = std::chrono::steady_clock::now();
   const models::LanguageModel& model = implementation_->model;
@@ -150,12 +169,8 @@ LanguageModelScore LanguageModel::evaluate(const LanguageModelEvaluation& option
         model, context, std::move(fresh), scored, report,
         {.attention_shares = options.attention_shares, .losses = options.losses});
   } else {
-    LanguageModelEvaluation windows = options;
-    if (model.config().max_positions > 0) {
-      windows.window = std::min(windows.window, model.config().max_positions);
-      windows.step = std::min(windows.step, windows.window);
-    }
-    found = tasks::score_windows(model, context, scored, windows, report);
+    found =
+        tasks::score_windows(model, context, scored, with_windows(options, model.config()), report);
   }
   LanguageModelScore score;
   score.characters = count;

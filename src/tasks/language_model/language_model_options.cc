@@ -109,11 +109,13 @@ OptionFields fields(LanguageModelEvaluation& options) {
                   {"test", TextPart::test}}),
       {.name = "window_characters",
        .value = &options.window,
-       .help = "overlapping windows of so many characters ({})",
+       .help = "overlapping windows of so many characters (32256; a model that sees everything: "
+               "as many as the texts that trained it)",
        .least = 1},
       {.name = "step_characters",
        .value = &options.step,
-       .help = "characters that are scored at the end of each window ({})",
+       .help = "characters that are scored at the end of each window (512; such a model: half of "
+               "the window)",
        .least = 1},
       {.name = "streaming",
        .value = &options.streaming,

@@ -124,7 +124,9 @@ class LanguageModelObjective final : public training::Objective {
                             weights_, folder);
       return;
     }
-    models::write_json(folder / "config.json", models::to_json(model_.config()));
+    models::LanguageModelConfig config = model_.config();
+    config.trained_length = std::ranges::max(phases_, {}, &LanguageModelPhase::length).length;
+    models::write_json(folder / "config.json", models::to_json(config));
     formats::write_safetensors((folder / "model.safetensors").string(), weights_.parameters());
     if (!symbols_.are_tokens()) return;
     models::copy_tokenizer_files(symbols_folder(options_), folder);
