@@ -13,16 +13,19 @@ namespace {
 std::vector<Route> all_routes() {
   std::vector<Route> all;
   for (const auto& part :
-       {service_routes(), embedding_routes(), class_routes(), rerank_routes(), token_routes(),
-        openai_routes(), ollama_routes(), task_routes(), writing_routes(), attention_routes(),
-        library_routes(), pipeline_routes()}) {
+       {service_routes(), embedding_routes(), kind_routes(), class_routes(), rerank_routes(),
+        token_routes(), openai_routes(), ollama_routes(), task_routes(), multi_hop_routes(),
+        writing_routes(), language_model_routes(), attention_routes(), library_routes(),
+        pipeline_routes()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
 }
 
-/// Whether a path fits that of a route, whose {…} stand for one part each.
-bool fits(std::string_view pattern, std::string_view path, std::vector<std::string>& parts) {
+/// Whether a path fits that of a route, whose {…} stand for one part each: with slashes in it where
+/// `has_slashes`, as in the name of a model of the Hub.
+bool fits(std::string_view pattern, std::string_view path, bool has_slashes,
+          std::vector<std::string>& parts) {
   parts.clear();
   while (!pattern.empty()) {
     const auto brace = pattern.find('{');
@@ -30,8 +33,9 @@ bool fits(std::string_view pattern, std::string_view path, std::vector<std::stri
     if (!path.starts_with(pattern.substr(0, brace))) return false;
     path.remove_prefix(brace);
     pattern.remove_prefix(pattern.find('}') + 1);
-    const std::string_view part = path.substr(0, path.find('/'));
-    if (part.empty()) return false;
+    if (!path.ends_with(pattern)) return false;
+    const std::string_view part = path.substr(0, path.size() - pattern.size());
+    if (part.empty() || (!has_slashes && part.find('/') != part.npos)) return false;
     parts.emplace_back(part);
     path.remove_prefix(part.size());
   }
@@ -99,12 +103,15 @@ std::int64_t Api::threads() const {
 const Route& Api::find(const HttpRequest& request, std::vector<std::string>& parts) {
   const std::string method = request.method == "HEAD" ? "GET" : request.method;
   std::string allowed;
-  for (const Route& route : routes()) {
-    if (!fits(route.path, request.path, parts)) continue;
-    if (route.method == method) return route;
-    if (!allowed.empty()) allowed += ", ";
-    allowed += route.method;
-    if (route.method == "GET") allowed += ", HEAD";
+  for (const bool has_slashes : {false, true}) {
+    if (!allowed.empty()) break;
+    for (const Route& route : routes()) {
+      if (!fits(route.path, request.path, has_slashes, parts)) continue;
+      if (route.method == method) return route;
+      allowed += allowed.empty() ? "" : ", ";
+      allowed += route.method;
+      if (route.method == "GET") allowed += ", HEAD";
+    }
   }
   if (allowed.empty()) {
     throw Failure(404, "Validation", fmt::format("no route `{}`", request.path));

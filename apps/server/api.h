@@ -92,13 +92,16 @@ std::span<const Route> routes();
 
 /// The parts of the table, one in each file.
 std::vector<Route> embedding_routes();
+std::vector<Route> kind_routes();
 std::vector<Route> class_routes();
 std::vector<Route> rerank_routes();
 std::vector<Route> ollama_routes();
 std::vector<Route> token_routes();
 std::vector<Route> openai_routes();
 std::vector<Route> task_routes();
+std::vector<Route> multi_hop_routes();
 std::vector<Route> writing_routes();
+std::vector<Route> language_model_routes();
 std::vector<Route> attention_routes();
 std::vector<Route> pipeline_routes();
 std::vector<Route> library_routes();

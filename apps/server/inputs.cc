@@ -109,8 +109,15 @@ Input input_of_ids(const Tokenizer& tokenizer, std::vector<std::int32_t> ids,
   const auto is_unknown = [&](std::int32_t id) { return id == special.unk; };
   std::erase_if(plain, is_unknown);
   std::erase_if(again, is_unknown);
-  if (!plain.empty() &&
-      std::search(again.begin(), again.end(), plain.begin(), plain.end()) == again.end()) {
+  // Few ids stand before them. A search at every place could take hours.
+  constexpr std::size_t kMostBefore = 256;
+  bool is_own = plain.empty();
+  for (std::size_t before = 0; !is_own && before <= kMostBefore; ++before) {
+    if (before + plain.size() > again.size()) break;
+    is_own =
+        std::equal(plain.begin(), plain.end(), again.begin() + static_cast<std::ptrdiff_t>(before));
+  }
+  if (!is_own) {
     refuse(
         fmt::format("`{}`: expected ids of this model's tokenizer, found those of another. "
                     "LangChain: check_embedding_ctx_length=False",
@@ -124,6 +131,44 @@ void check_batch_size(const Api& api, std::size_t size) {
   const auto most = static_cast<std::size_t>(api.options().most_inputs);
   if (size <= most) return;
   refuse(fmt::format("batch size {} > maximum allowed batch size {}", size, most));
+}
+
+namespace {
+
+constexpr double kMostAnswerBytes = 1 << 30;
+
+}  // namespace
+
+void check_repeated(std::string_view text, std::size_t times, std::string_view name) {
+  constexpr double kMost = 64 << 20;
+  if (static_cast<double>(text.size()) * static_cast<double>(times) <= kMost) return;
+  refuse(fmt::format("`{}`: expected at most {:.0f} bytes where {} texts have it, found {}", name,
+                     kMost / static_cast<double>(times), times, text.size()));
+}
+
+void check_answer_size(double bytes, std::string_view name) {
+  if (bytes <= kMostAnswerBytes) return;
+  refuse(
+      fmt::format("`{}`: expected what is answered with at most 1 GiB, found about {:.1f} GiB; ask "
+                  "for less, or in several requests",
+                  name, bytes / kMostAnswerBytes));
+}
+
+void check_numbers(const Tokenizer& tokenizer, std::span<const Input> inputs,
+                   std::int64_t most_tokens, double numbers_of_token) {
+  constexpr double kNumberBytes = 12;
+  std::int64_t most = 0;
+  for (const Input& input : inputs) most += std::ssize(input.text) + std::ssize(input.ids);
+  // A token has at least one byte, so few texts have to be read for it.
+  if (static_cast<double>(most) * numbers_of_token * kNumberBytes <= kMostAnswerBytes) return;
+  std::int64_t tokens = 0;
+  for (const Input& input : inputs) {
+    const std::int64_t own = input.ids.empty()
+                                 ? std::ssize(encoded(tokenizer, input.text, false).ids)
+                                 : std::ssize(input.ids);
+    tokens += std::min(own, most_tokens);
+  }
+  check_answer_size(static_cast<double>(tokens) * numbers_of_token * kNumberBytes, "inputs");
 }
 
 std::string text_or_document(Api& api, ApiCall& call, const char* key) {
@@ -184,6 +229,7 @@ std::vector<Embedding> embedded(const Embedder& embedder, std::span<const Input>
   std::vector<EmbedInput> views;
   for (const Input& input : inputs) views.push_back({.text = input.text, .ids = input.ids});
   try {
+    check_repeated(embedder.prompt(options), inputs.size(), "prompt");
     std::vector<Embedding> found = embedder.embed(views, options);
     for (const Embedding& one : found) count(call.lengths, embedder, options, one);
     return found;

@@ -44,6 +44,17 @@ std::vector<Embedding> embedded(const Embedder& embedder, std::span<const Input>
 /// Throws Failure for more inputs than one request may have.
 void check_batch_size(const Api& api, std::size_t size);
 
+/// Throws Failure, 422, for a text that is read so often that it stands for more text than the
+/// largest body has.
+void check_repeated(std::string_view text, std::size_t times, std::string_view name);
+
+/// Throws Failure, 422, for an answer of more than 1 GiB, by estimate: a small request must not
+/// take the memory of all others.
+void check_answer_size(double bytes, std::string_view name);
+/// Likewise for so many numbers of each token of texts that are cut behind `most_tokens`.
+void check_numbers(const Tokenizer& tokenizer, std::span<const Input> inputs,
+                   std::int64_t most_tokens, double numbers_of_token);
+
 /// The text of a member, or that of the document of the library that `document` names.
 std::string text_or_document(Api& api, ApiCall& call, const char* key);
 

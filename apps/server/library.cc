@@ -148,7 +148,10 @@ struct Library::Contents {
         is_in_file(!file.empty()),
         limits(most),
         index(SearchIndex::edit(file, with, options_for(with))),
-        parts(with, index.options()) {}
+        parts(with, index.options()) {
+    // Files of older programs are read once for it, and no request has to wait.
+    index.text_bytes();
+  }
 
   LibraryDocument shown(const IndexedDocument& row) const {
     LibraryDocument document = {.id = id_of(row.name, row.hash),
@@ -182,25 +185,9 @@ struct Library::Contents {
     return row;
   }
 
-  /// The document of this text.
-  std::optional<IndexedDocument> with_hash(const std::string& text_hash) const {
-    for (IndexedDocument& row : index.list()) {
-      if (row.hash == text_hash) return std::move(row);
-    }
-    return std::nullopt;
-  }
-
-  /// The index knows characters alone, so the bytes of each document are counted once.
-  std::int64_t bytes_of(const IndexedDocument& row) {
-    const auto [found, is_new] = sizes.try_emplace(id_of(row.name, row.hash));
-    if (is_new) found->second = std::ssize(index.text(row.name, {0, row.characters}));
-    return found->second;
-  }
-
   /// Throws Failure where a text has no room.
-  void check_room(std::size_t bytes) {
-    auto all = static_cast<std::int64_t>(bytes);
-    for (const IndexedDocument& row : index.list()) all += bytes_of(row);
+  void check_room(std::size_t bytes) const {
+    std::int64_t all = static_cast<std::int64_t>(bytes) + index.text_bytes();
     for (const auto& [id, one] : reading) all += std::ssize(*one.text);
     if (all <= limits.bytes) return;
     throw Failure(413, "Validation",
@@ -215,10 +202,21 @@ struct Library::Contents {
            std::ranges::any_of(reading, [&](const auto& one) { return one.second.name == name; });
   }
 
+  /// The name, or the name with a number whose predecessor is taken: found by halves, as there may
+  /// be many documents of a name.
   std::string free_name(const std::string& name) const {
-    std::string free = name;
-    for (int number = 2; is_taken(free); ++number) free = fmt::format("{} ({})", name, number);
-    return free;
+    const auto numbered = [&](std::int64_t number) { return fmt::format("{} ({})", name, number); };
+    if (!is_taken(name)) return name;
+    std::int64_t taken = 1, free = 2;
+    while (is_taken(numbered(free))) {
+      taken = free;
+      free *= 2;
+    }
+    while (free - taken > 1) {
+      const std::int64_t between = taken + (free - taken) / 2;
+      (is_taken(numbered(between)) ? taken : free) = between;
+    }
+    return numbered(free);
   }
 
   void forget(const std::string& id) {
@@ -241,8 +239,6 @@ struct Library::Contents {
   std::map<std::string, std::string> names;
   std::map<std::string, ReadDocument> reading;
   std::map<std::string, Facts> facts;
-  /// Bytes of the texts of documents.
-  std::map<std::string, std::int64_t> sizes;
 };
 
 /// A document on its way into the index. When it ends, nothing is left but what is in the index.
@@ -291,7 +287,6 @@ class Library::Reading {
       throw disk_failure(error);
     }
     all_.names[id_] = name_;
-    all_.sizes[id_] = std::ssize(text_);
     all_.facts[id_] = {.tokens = progress_.tokens_total,
                        .characters = characters,
                        .seconds = std::chrono::duration<double>(Clock::now() - begin).count(),
@@ -409,7 +404,7 @@ AddedDocument Library::add(const std::string& name, const std::string& text,
   {
     std::unique_lock lock(all.mutex);
     while (true) {
-      if (const auto row = all.with_hash(text_hash)) {
+      if (const auto row = all.index.document_of(text_hash)) {
         return {.document = all.shown(*row), .is_new = false};
       }
       const auto same = std::ranges::find_if(
@@ -461,7 +456,6 @@ void Library::remove(const std::string& id) {
   }
   contents_->names.erase(id);
   contents_->facts.erase(id);
-  contents_->sizes.erase(id);
 }
 
 std::string Library::text(const std::string& id, CharacterSpan& span) const {
@@ -503,9 +497,11 @@ LibraryHits Library::search(SearchQuery query, std::span<const std::string> ids)
   if (ids.empty()) found.passages = all.index.passages() + all.parts.passages();
   if (ids.empty() || !query.within.empty()) {
     for (SearchHit& hit : all.index.query(vector, query)) {
-      const IndexedDocument row = all.index.document(hit.file).value();
+      // Another process may have removed it since.
+      const auto row = all.index.document(hit.file);
+      if (!row) continue;
       found.hits.push_back(
-          {.document = id_of(row.name, row.hash), .name = row.name, .hit = std::move(hit)});
+          {.document = id_of(row->name, row->hash), .name = row->name, .hit = std::move(hit)});
     }
   }
   if (all.parts.passages() > 0 && (ids.empty() || !in_parts.within.empty())) {

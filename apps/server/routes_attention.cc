@@ -92,12 +92,52 @@ Selection selection_of(const Json& body, const ModelInfo& info) {
         refuse_type(key, fmt::format("numbers from 0 to {}", most - 1), one);
       }
     }
+    // A number that is given twice is one.
+    std::ranges::sort(into);
+    into.erase(std::unique(into.begin(), into.end()), into.end());
     return true;
   };
   if (!read("layers", info.layers, chosen.layers)) chosen.layers = {info.layers - 1};
   if (!read("heads", info.heads, chosen.heads)) chosen.wants_mean = true;
   return chosen;
 }
+
+/// The maps of a request as JSON by their names. One or two heads are in memory at a time, as they
+/// come layer by layer.
+class ChosenMaps {
+ public:
+  ChosenMaps(const Selection& chosen, std::int64_t top_k) : chosen_(chosen), top_k_(top_k) {}
+
+  void add(const HeadAttention& head) {
+    if (std::ranges::find(chosen_.heads, head.head) != chosen_.heads.end()) {
+      AttentionMap map;
+      map.add(head);
+      maps_[fmt::format("{},{}", head.layer, head.head)] = map.json(top_k_);
+    }
+    if (!chosen_.wants_mean) return;
+    if (head.layer != layer_) finish_mean();
+    layer_ = head.layer;
+    mean_.add(head);
+  }
+
+  const std::map<std::string, std::string>& json() {
+    finish_mean();
+    return maps_;
+  }
+
+ private:
+  void finish_mean() {
+    if (layer_ >= 0) maps_[fmt::format("{},mean", layer_)] = mean_.json(top_k_);
+    mean_ = {};
+    layer_ = -1;
+  }
+
+  const Selection& chosen_;
+  const std::int64_t top_k_;
+  AttentionMap mean_;
+  std::int64_t layer_ = -1;
+  std::map<std::string, std::string> maps_;
+};
 
 std::vector<ApiField> attention_fields() {
   const Json whole = {{"type", "integer"}, {"minimum", 0}};
@@ -158,19 +198,21 @@ std::optional<HttpResponse> attention(Api& api, ApiCall& call) {
     globals.assign(tokens.ids.size(), 0);
     input.global_attention_mask = globals;
   }
-  std::map<std::string, AttentionMap> maps;
+  const std::size_t heads = chosen.heads.size() + (chosen.wants_mean ? 1 : 0);
+  // A pair of a key and its weight.
+  constexpr double kPairBytes = 20;
+  check_answer_size(kPairBytes * static_cast<double>(chosen.layers.size() * heads) *
+                        static_cast<double>(tokens.ids.size()) *
+                        static_cast<double>(std::min(top_k, std::ssize(tokens.ids))),
+                    "top_k");
+  ChosenMaps maps(chosen, top_k);
   AttentionSelection selection{
       .layers = chosen.layers,
       .heads = chosen.wants_mean ? std::vector<std::int64_t>() : chosen.heads};
-  selection.callback = [&](const HeadAttention& head) {
-    if (chosen.wants_mean) maps[fmt::format("{},mean", head.layer)].add(head);
-    if (std::ranges::find(chosen.heads, head.head) != chosen.heads.end()) {
-      maps[fmt::format("{},{}", head.layer, head.head)].add(head);
-    }
-  };
+  selection.callback = [&](const HeadAttention& head) { maps.add(head); };
   model.attention(input, selection);
   JsonLine all, json;
-  for (const auto& [name, map] : maps) all.add_json(name, map.json(top_k));
+  for (const auto& [name, map] : maps.json()) all.add_json(name, map);
   json.add_json("tokens", tokens_json(tokens, text, globals, served.tokenizer(),
                                       Offsets(call.request, text)));
   json.add("layers", model.info().layers).add("heads", model.info().heads);

@@ -88,6 +88,9 @@ std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
   options.pooling = Pooling::tokens;
   auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
   cut_left(embedder, options, call.body, texts, call);
+  const bool is_cut = options.too_long == TooLong::truncate;
+  check_numbers(embedder.tokenizer(), texts, is_cut ? embedder.max_length(options) : INT64_MAX,
+                static_cast<double>(embedder.embedding_size(options)));
   const auto found = embedded(embedder, texts, options, call, "inputs");
   return json_response(json_list(found, [](std::string& json, const Embedding& one) {
     const auto width = static_cast<std::size_t>(
@@ -98,44 +101,6 @@ std::optional<HttpResponse> embed_all(Api& api, ApiCall& call) {
       append_numbers(json, std::span(one.values).subspan(row * width, width));
     }
     json += ']';
-  }));
-}
-
-std::vector<ApiField> sparse_fields() {
-  return {{"inputs", inputs_schema(), true},
-          truncate_field(),
-          {"as_query", optional_schema("boolean")},
-          model_field()};
-}
-
-std::optional<HttpResponse> embed_sparse(Api& api, ApiCall& call) {
-  const Embedder& embedder = *api.model_for(call, Ability::embed).embedder;
-  const auto texts = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
-  const bool is_asked = api.options().is_sparse && embedder.model().info().has_masked_lm_head;
-  if (!embedder.kinds().sparse && !is_asked) {
-    refuse_head("Model is not an embedding model with SPLADE pooling");
-  }
-  std::vector<EmbedInput> inputs;
-  for (const Input& text : texts) inputs.push_back({.text = text.text, .ids = text.ids});
-  KindOptions options = {.kinds = {.sparse = true}};
-  options.text.too_long = too_long_of(api, call, call.body);
-  options.text.batch_tokens = batch_tokens_of(api, embedder.model());
-  const Json* query = member(call.body, "as_query");
-  if (query != nullptr && truth_of(call.body, "as_query").value_or(false)) {
-    options.role = TextRole::query;
-  }
-  std::vector<TextVectors> found;
-  try {
-    found = embedder.vectors(inputs, options);
-  } catch (const Error& error) {
-    throw failure_of(error, "inputs");
-  }
-  return json_response(json_list(found, [&](std::string& json, const TextVectors& one) {
-    count(call.lengths, one.sparse.tokens, one.sparse.truncated, 1);
-    json += json_list(one.sparse.weights, [](std::string& list, const TokenWeight& weight) {
-      fmt::format_to(std::back_inserter(list), R"({{"index":{},"value":{}}})", weight.token,
-                     weight.weight);
-    });
   }));
 }
 
@@ -160,8 +125,18 @@ std::optional<HttpResponse> embed_passages(Api& api, ApiCall& call) {
   passages.overlapping_passages = truth_of(call.body, "overlapping").value_or(false);
   EmbedOptions options = options_of(api, call, embedder, call.body);
   options.normalize = truth_of(call.body, "normalize").value_or(true);
-  const auto texts =
-      texts_alone(inputs_of(api, call, call.body, "inputs", embedder.tokenizer()), "inputs");
+  auto inputs = inputs_of(api, call, call.body, "inputs", embedder.tokenizer());
+  // Passages end where a reader would stop, half as long at worst.
+  const double vectors = 2 / static_cast<double>(passages.passage_tokens);
+  check_numbers(embedder.tokenizer(), inputs, INT64_MAX,
+                vectors * static_cast<double>(embedder.embedding_size(options)));
+  const auto texts = texts_alone(std::move(inputs), "inputs");
+  // Each passage is read behind it, and has at least so many bytes.
+  std::size_t bytes = 0;
+  for (const std::string& text : texts) bytes += text.size();
+  check_repeated(embedder.prompt(options),
+                 texts.size() + bytes / static_cast<std::size_t>(passages.passage_tokens),
+                 "prompt");
   std::string json = json_list(texts, [&](std::string& out, const std::string& text) {
     Embedding found;
     try {
@@ -237,12 +212,6 @@ std::vector<Route> embedding_routes() {
            .handler = embed_all,
            .ability = Ability::embed,
            .fields = text_fields},
-          {.method = "POST",
-           .path = "/embed_sparse",
-           .summary = "A weight for each entry of the vocabulary that a text means (SPLADE).",
-           .handler = embed_sparse,
-           .ability = Ability::embed,
-           .fields = sparse_fields},
           {.method = "POST",
            .path = "/embed_passages",
            .summary = "Vectors of the passages of each text, read in its context.",

@@ -39,8 +39,10 @@ std::optional<HttpResponse> classes(Api& api, ApiCall& call, const ServedModel& 
     texts.push_back({.text = one_text(call)});
   } else {
     for (std::string& text : texts_of(call.body, "inputs").value_or(std::vector<std::string>())) {
+      if (text.empty()) refuse_empty(fmt::format("inputs[{}]", texts.size()));
       texts.push_back({.text = std::move(text)});
     }
+    check_batch_size(api, texts.size());
   }
   if (texts.empty()) refuse_empty("inputs");
   const std::int64_t top_k = whole_of(where, "top_k", 1, 1 << 30).value_or(0);
@@ -97,8 +99,8 @@ std::optional<HttpResponse> masks(Api& api, ApiCall& call, const ServedModel& mo
 std::optional<HttpResponse> summary(Api& api, ApiCall& call, const ServedModel& model) {
   const std::string text = one_text(call);
   const Json where = parameters_of(call.body);
-  const GenerationRequest request = summary_request(api, call, *model.writer, where);
-  const WrittenDocument found = summarized(call, *model.writer, text, request, {});
+  const GenerationRequest request = model.writer->for_summaries(writing_request(api, call, where));
+  const WrittenDocument found = written(call, *model.writer, text, request, {});
   return json_response(json_list(found.texts, [](std::string& json, const WrittenText& one) {
     json += JsonLine().add("summary_text", one.text).object();
   }));
@@ -113,7 +115,11 @@ std::optional<HttpResponse> run(Api& api, ApiCall& call) {
     return masks(api, call, model);
   }
   if (model.embedder) {
-    return api.forward(call, is_pair ? "/similarity" : "/embed");
+    const VectorKinds kinds = model.embedder->kinds();
+    return api.forward(call, is_pair       ? "/similarity"
+                             : kinds.dense ? "/embed"
+                             : kinds.multi ? "/embed_multi"
+                                           : "/embed_sparse");
   }
   if (model.can(Ability::rerank) && member(call.body, "query") != nullptr) {
     return api.forward(call, "/rerank");
@@ -122,7 +128,13 @@ std::optional<HttpResponse> run(Api& api, ApiCall& call) {
   if (model.tagger) return tokens(api, call, model);
   if (model.answerer) return answers(api, call, model);
   if (model.writer) return summary(api, call, model);
-  return api.forward(call, model.chooser ? "/choose" : "/coref");
+  if (model.language_model) {
+    call.body["prompt"] = inputs_member(call.body);
+    return api.forward(call, "/complete");
+  }
+  return api.forward(call, model.chooser        ? "/choose"
+                           : model.hop_answerer ? "/qa_multi_hop"
+                                                : "/coref");
 }
 
 std::vector<ApiField> run_fields() {

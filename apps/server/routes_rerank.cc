@@ -26,6 +26,7 @@ RerankOptions options_of(const Api& api, const ApiCall& call, const Reranker& re
 
 std::vector<RankedText> ranked(const Api& api, ApiCall& call, const Ranking& ranking) {
   call.lengths.inputs += std::ssize(ranking.texts);
+  check_repeated(ranking.query, ranking.texts.size(), "query");
   for (const std::string& text : ranking.texts) {
     call.lengths.characters += characters_of(ranking.query) + characters_of(text);
   }

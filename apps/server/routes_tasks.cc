@@ -9,13 +9,14 @@
 #include "schemas.h"
 
 namespace longformer::server {
-namespace {
 
-[[noreturn]] void refuse_outcome(const std::string& error, const std::vector<Remedy>& remedies,
-                                 std::string_view name) {
+void refuse_outcome(const std::string& error, const std::vector<Remedy>& remedies,
+                    std::string_view name) {
   throw failure_of(
       Error(ErrorParts{.subject = std::string(name), .reason = error, .remedies = remedies}), name);
 }
+
+namespace {
 
 JsonLine with_lengths(const Lengths& lengths) {
   JsonLine json;
@@ -198,6 +199,28 @@ std::string with_own_mask(const Tokenizer& tokenizer, std::string text) {
   return text;
 }
 
+/// Each candidate is answered with the text that it makes.
+void check_fill_size(const MaskFiller& filler, const std::string& text, bool has_targets,
+                     std::int64_t top_k) {
+  const ModelInfo& info = filler.model().info();
+  const Tokenizer& tokenizer = filler.tokenizer();
+  const std::string mask = tokenizer.token(*tokenizer.special_tokens().mask);
+  const std::string marked = with_own_mask(tokenizer, text);
+  double masks = 0;
+  for (std::size_t at = 0; (at = marked.find(mask, at)) != std::string::npos; at += mask.size()) {
+    ++masks;
+  }
+  masks = std::min(masks, static_cast<double>(info.max_tokens));
+  constexpr std::int64_t kTokenBytes = 8, kRowBytes = 100;
+  const auto row = std::min(std::ssize(marked), info.max_tokens * kTokenBytes) + kRowBytes;
+  const std::int64_t rows = std::min(top_k, info.vocabulary_size);
+  check_answer_size(masks * static_cast<double>(rows * row), "top_k");
+  // All candidates are looked at for the words that are wanted.
+  if (has_targets) {
+    check_answer_size(masks * static_cast<double>(info.vocabulary_size * kRowBytes), "targets");
+  }
+}
+
 }  // namespace
 
 std::string filled_json(const Api& api, ApiCall& call, const MaskFiller& filler,
@@ -207,6 +230,7 @@ std::string filled_json(const Api& api, ApiCall& call, const MaskFiller& filler,
   options.truncate = too_long_of(api, call, where) == TooLong::truncate;
   read_fields(request_options(fields(options)), where);
   const auto targets = targets_of(tokenizer, where);
+  check_fill_size(filler, text, targets.has_value(), options.top_k);
   const auto top_k = static_cast<std::size_t>(options.top_k);
   if (targets) options.top_k = filler.model().info().vocabulary_size;
   FilledText found;
@@ -278,6 +302,14 @@ std::optional<HttpResponse> choose(Api& api, ApiCall& call) {
   const auto choices = texts_of(call.body, "choices");
   if (!choices) refuse_missing("choices");
   if (choices->empty()) refuse_empty("choices");
+  check_batch_size(api, choices->size());
+  for (std::size_t i = 0; i < choices->size(); ++i) {
+    if ((*choices)[i].empty()) refuse_empty(fmt::format("choices[{}]", i));
+  }
+  if (chooser.model().info().head != "candidate-scoring") {
+    check_repeated(question.question, choices->size(), "question");
+    check_repeated(question.context, choices->size(), "context");
+  }
   question.choices = *choices;
   call.lengths.characters += characters_of(question.context) + characters_of(question.question);
   ChooseOptions options;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api.h"
@@ -11,6 +12,9 @@
 
 namespace longformer::server {
 
+/// Throws Failure for the outcome of a text that could not be read.
+[[noreturn]] void refuse_outcome(const std::string& error, const std::vector<Remedy>& remedies,
+                                 std::string_view name);
 AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& answerer,
                        const Question& question, const Json& where);
 /// The entities of one text.
@@ -23,10 +27,9 @@ bool tags_tokens(const Json& where);
 /// several.
 std::string filled_json(const Api& api, ApiCall& call, const MaskFiller& filler,
                         const std::string& text, const Json& where);
-/// The request of a summary, with the options of `where`.
-GenerationRequest summary_request(const Api& api, const ApiCall& call, const TextGenerator& writer,
-                                  const Json& where);
-WrittenDocument summarized(ApiCall& call, const TextGenerator& writer, const std::string& text,
-                           const GenerationRequest& request, const GenerationCallback& callback);
+/// The request of a text, with the options of `where`.
+GenerationRequest writing_request(const Api& api, const ApiCall& call, const Json& where);
+WrittenDocument written(ApiCall& call, const TextGenerator& writer, const std::string& text,
+                        const GenerationRequest& request, const GenerationCallback& callback);
 
 }  // namespace longformer::server

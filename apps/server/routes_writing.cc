@@ -1,4 +1,4 @@
-// Summaries: /summarize, whole or as a stream of events.
+// Texts about texts: /summarize and /generate, whole or as a stream of events.
 #include <fmt/format.h>
 
 #include "event_stream.h"
@@ -34,8 +34,7 @@ OptionFields options_of_requests(GenerationRequest& request) {
 
 }  // namespace
 
-GenerationRequest summary_request(const Api& api, const ApiCall& call, const TextGenerator& writer,
-                                  const Json& where) {
+GenerationRequest writing_request(const Api& api, const ApiCall& call, const Json& where) {
   GenerationRequest request;
   request.too_long = too_long_of(api, call, where);
   try {
@@ -44,11 +43,11 @@ GenerationRequest summary_request(const Api& api, const ApiCall& call, const Tex
     throw Failure(422, "Validation", error.what());
   }
   read_fields(options_of_requests(request), where);
-  return writer.for_summaries(std::move(request));
+  return request;
 }
 
-WrittenDocument summarized(ApiCall& call, const TextGenerator& writer, const std::string& text,
-                           const GenerationRequest& request, const GenerationCallback& callback) {
+WrittenDocument written(ApiCall& call, const TextGenerator& writer, const std::string& text,
+                        const GenerationRequest& request, const GenerationCallback& callback) {
   WrittenDocument found;
   try {
     found = writer.generate(std::span(&text, 1), request, callback).at(0);
@@ -85,7 +84,7 @@ Json schema_of(const std::optional<std::pair<std::int64_t, double>>&) {
   return list_of({{"type", "number"}});
 }
 
-std::vector<ApiField> fields_of_summary() {
+std::vector<ApiField> writing_fields() {
   std::vector<ApiField> all = {{"inputs", optional_schema(text_schema())},
                                {"document", optional_schema("string")},
                                {"stream", optional_schema("boolean")},
@@ -110,32 +109,39 @@ std::string finish_reason(const WrittenDocument& found, std::int64_t most) {
   return is_cut ? "length" : "stop";
 }
 
-std::string done_json(const WrittenDocument& found, const GenerationRequest& request,
-                      const TextGenerator& writer) {
-  const GenerationOptions& folder = writer.folder_options();
-  const auto& options = request.options;
+/// A text that is asked for.
+struct Writing {
+  const TextGenerator& writer;
+  GenerationRequest request;
+  bool is_summary = true;
+};
+
+std::string done_json(const Writing& writing, const WrittenDocument& found) {
+  if (!writing.is_summary) return to_json(found);
+  const GenerationOptions& folder = writing.writer.folder_options();
+  const auto& options = writing.request.options;
   const std::int64_t most = options.max_new_tokens  ? *options.max_new_tokens + 1
                             : options.max_length    ? *options.max_length
                             : folder.max_new_tokens ? *folder.max_new_tokens + 1
                                                     : folder.max_length.value_or(1 << 30);
   JsonLine json;
   const std::string text = found.texts.empty() ? "" : found.texts[0].text;
-  const auto written = found.texts.empty() ? std::int64_t{0} : std::ssize(found.texts[0].ids);
+  const auto tokens = found.texts.empty() ? std::int64_t{0} : std::ssize(found.texts[0].ids);
   json.add("summary_text", text).add("tokens_in", found.source_tokens - found.truncated);
-  json.add("tokens_out", written).add("finish_reason", finish_reason(found, most));
+  json.add("tokens_out", tokens).add("finish_reason", finish_reason(found, most));
   json.add("tokens", found.source_tokens).add("truncated", found.truncated);
   return json.add("segments", found.segments).object();
 }
 
 /// Events as the text grows; the client may be gone at any time.
-void stream_summary(ApiCall& call, const TextGenerator& writer, const std::string& text,
-                    const GenerationRequest& request) {
+void stream_text(ApiCall& call, const Writing& writing, const std::string& text) {
   EventStream events(*call.exchange);
   events.begin();
   const KeptAlive alive(call.meanwhile, events);
   std::int64_t index = 0, step = 0;
+  const auto& folder = writing.writer.folder_options();
   const bool has_beams =
-      request.options.num_beams.value_or(writer.folder_options().num_beams.value_or(1)) > 1;
+      writing.request.options.num_beams.value_or(folder.num_beams.value_or(1)) > 1;
   const auto callback = [&](const GenerationEvent& now) {
     if (now.document >= 0 && !now.text.empty()) {
       events.send("token", JsonLine().add("index", index++).add("text", now.text).object());
@@ -148,25 +154,35 @@ void stream_summary(ApiCall& call, const TextGenerator& writer, const std::strin
     return !events.is_gone();
   };
   try {
-    const WrittenDocument found = summarized(call, writer, text, request, callback);
-    events.send("done", done_json(found, request, writer));
+    const WrittenDocument found = written(call, writing.writer, text, writing.request, callback);
+    events.send("done", done_json(writing, found));
   } catch (const Failure& failure) {
     events.send("error", error_json(failure));
   }
   events.end();
 }
 
-std::optional<HttpResponse> summarize(Api& api, ApiCall& call) {
+std::optional<HttpResponse> write_text(Api& api, ApiCall& call, bool is_summary) {
   const TextGenerator& writer = *api.model_for(call, Ability::write).writer;
   const std::string text = text_or_document(api, call, "inputs");
-  const GenerationRequest request = summary_request(api, call, writer, call.body);
+  Writing writing = {
+      .writer = writer, .request = writing_request(api, call, call.body), .is_summary = is_summary};
+  if (is_summary) writing.request = writer.for_summaries(std::move(writing.request));
   const auto accept = call.request.header("accept").value_or("");
   const bool streams = truth_of(call.body, "stream").value_or(accept == "text/event-stream");
   if (streams) {
-    stream_summary(call, writer, text, request);
+    stream_text(call, writing, text);
     return std::nullopt;
   }
-  return json_response(done_json(summarized(call, writer, text, request, {}), request, writer));
+  return json_response(done_json(writing, written(call, writer, text, writing.request, {})));
+}
+
+std::optional<HttpResponse> summarize(Api& api, ApiCall& call) {
+  return write_text(api, call, true);
+}
+
+std::optional<HttpResponse> generate(Api& api, ApiCall& call) {
+  return write_text(api, call, false);
 }
 
 }  // namespace
@@ -177,7 +193,14 @@ std::vector<Route> writing_routes() {
            .summary = "A summary of a text of any length; as a stream of events where asked for.",
            .handler = summarize,
            .ability = Ability::write,
-           .fields = fields_of_summary,
+           .fields = writing_fields,
+           .one_of = {"inputs", "document"}},
+          {.method = "POST",
+           .path = "/generate",
+           .summary = "The texts that a decoder writes about a text; as a stream where asked for.",
+           .handler = generate,
+           .ability = Ability::write,
+           .fields = writing_fields,
            .one_of = {"inputs", "document"}}};
 }
 

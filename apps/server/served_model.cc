@@ -14,6 +14,8 @@ std::string_view name_of(Ability ability) {
   switch (ability) {
     case Ability::embed:
       return "an embedding model";
+    case Ability::embed_tokens:
+      return "an embedding model with a vector for each token";
     case Ability::classify:
       return "a model that classifies";
     case Ability::rerank:
@@ -22,6 +24,8 @@ std::string_view name_of(Ability ability) {
       return "a model that labels tokens";
     case Ability::answer:
       return "a model that answers questions";
+    case Ability::answer_hops:
+      return "a model that answers questions over several paragraphs";
     case Ability::fill:
       return "a model that fills masks";
     case Ability::choose:
@@ -30,6 +34,8 @@ std::string_view name_of(Ability ability) {
       return "a coreference model";
     case Ability::write:
       return "a model that writes summaries";
+    case Ability::complete:
+      return "a language model";
     case Ability::attend:
       return "a model whose tokens attend to tokens";
   }
@@ -46,7 +52,8 @@ bool with_head(const ServedModel& served, Use&& use) {
     return head.has_value();
   };
   return try_one(served.embedder) || try_one(served.classifier) || try_one(served.tagger) ||
-         try_one(served.answerer) || try_one(served.chooser) || try_one(served.resolver);
+         try_one(served.answerer) || try_one(served.hop_answerer) || try_one(served.chooser) ||
+         try_one(served.resolver);
 }
 
 }  // namespace
@@ -60,6 +67,7 @@ const Model* ServedModel::model() const {
 const Tokenizer& ServedModel::tokenizer() const {
   const Tokenizer* found = nullptr;
   if (!with_head(*this, [&](const auto& head) { found = &head.tokenizer(); })) {
+    if (!own_tokenizer) refuse_head(fmt::format("Model `{}` reads bytes, not tokens", name));
     found = &*own_tokenizer;
   }
   return *found;
@@ -67,6 +75,7 @@ const Tokenizer& ServedModel::tokenizer() const {
 
 std::int64_t ServedModel::max_tokens() const {
   if (embedder) return embedder->max_length();
+  if (language_model) return 0;
   return writer ? writer->info().max_source_tokens : model()->info().max_tokens;
 }
 
@@ -74,6 +83,8 @@ bool ServedModel::can(Ability ability) const {
   switch (ability) {
     case Ability::embed:
       return embedder.has_value();
+    case Ability::embed_tokens:
+      return embedder && embedder->kinds().multi;
     case Ability::classify:
       return classifier.has_value();
     case Ability::rerank:
@@ -82,6 +93,8 @@ bool ServedModel::can(Ability ability) const {
       return tagger.has_value();
     case Ability::answer:
       return answerer.has_value();
+    case Ability::answer_hops:
+      return hop_answerer.has_value();
     case Ability::fill:
       return filler.has_value();
     case Ability::choose:
@@ -90,6 +103,8 @@ bool ServedModel::can(Ability ability) const {
       return resolver.has_value();
     case Ability::write:
       return writer.has_value();
+    case Ability::complete:
+      return language_model.has_value();
     case Ability::attend:
       return model() != nullptr && info.attention.empty();
   }
@@ -133,13 +148,17 @@ const ServedModel& LoadedModels::find(std::string_view name, Ability ability) co
 
 namespace {
 
-/// "NAME=place", or a place whose last part is the name.
+/// "NAME=place", or a place whose last part is the name. A folder may have a "=" in its own name.
 std::pair<std::string, std::string> name_and_place(const std::string& argument) {
+  if (std::filesystem::is_directory(argument)) {
+    return {std::filesystem::weakly_canonical(argument).filename().string(), argument};
+  }
   const auto equals = argument.find('=');
-  const std::string place = equals == std::string::npos ? argument : argument.substr(equals + 1);
-  if (equals != std::string::npos) return {argument.substr(0, equals), place};
-  if (!std::filesystem::is_directory(place)) return {place, place};
-  return {std::filesystem::weakly_canonical(place).filename().string(), place};
+  if (equals == std::string::npos) return {argument, argument};
+  if (equals == 0) {
+    throw Error(fmt::format("{}: expected a name before '=', found none", argument));
+  }
+  return {argument.substr(0, equals), argument.substr(equals + 1)};
 }
 
 void load_head(ServedModel& served, const LoadOptions& options) {
@@ -161,6 +180,8 @@ void load_head(ServedModel& served, const LoadOptions& options) {
     served.tagger.emplace(Tagger::load(folder, options));
   } else if (head == "question-answering") {
     served.answerer.emplace(QuestionAnswerer::load(folder, options));
+  } else if (head == "multi-hop-question-answering") {
+    served.hop_answerer.emplace(MultiHopAnswerer::load(folder, options));
   } else if (head == "multiple-choice" || head == "candidate-scoring") {
     served.chooser.emplace(Chooser::load(folder, options));
   } else if (head == "coreference") {
@@ -180,6 +201,16 @@ void load_parts(ServedModel& served, const LoadOptions& options) {
   }
 }
 
+void load_language_model(ServedModel& served, const LoadOptions& options) {
+  served.language_model.emplace(LanguageModel::load(served.folder, options));
+  const LanguageModelInfo info = served.language_model->info();
+  served.info.head = "language-modeling";
+  served.info.layers = info.layers;
+  served.info.parameters = info.parameters;
+  served.info.windows = info.windows;
+  if (info.reads_tokens) served.own_tokenizer.emplace(Tokenizer::load(served.folder));
+}
+
 }  // namespace
 
 std::unique_ptr<const ServedModel> load_served(const std::string& argument,
@@ -189,6 +220,10 @@ std::unique_ptr<const ServedModel> load_served(const std::string& argument,
   served->name = name;
   served->folder = find_model(place);
   served->dtype = options.dtype;
+  if (LanguageModel::is_one(served->folder)) {
+    load_language_model(*served, options);
+    return served;
+  }
   served->info = inspect(served->folder);
   load_parts(*served, options);
   return served;
@@ -198,7 +233,7 @@ std::unique_ptr<const ServedModel> load_adapter(const std::string& argument,
                                                 const LoadedModels& models, LoadOptions options) {
   const auto [given, folder] = name_and_place(argument);
   // A path may have colons.
-  const auto colon = argument.find('=') == std::string::npos ? argument.npos : given.rfind(':');
+  const auto colon = folder == argument ? argument.npos : given.rfind(':');
   const bool names_base = colon != std::string::npos;
   const ServedModel* base = names_base               ? models.find(given.substr(0, colon))
                             : models.all.size() == 1 ? models.all.front().get()
@@ -209,6 +244,9 @@ std::unique_ptr<const ServedModel> load_adapter(const std::string& argument,
                            : fmt::format("adapter {}: several models are served: give it as "
                                          "BASE:NAME=FOLDER",
                                          argument));
+  }
+  if (base->language_model) {
+    throw Error(fmt::format("adapter {}: expected a model that is no language model", argument));
   }
   auto served = std::make_unique<ServedModel>();
   served->name = base->name + ":" + (names_base ? given.substr(colon + 1) : given);

@@ -11,13 +11,28 @@
 #include "longformer/checkpoint.h"
 #include "longformer/embedding.h"
 #include "longformer/generation.h"
+#include "longformer/language_model.h"
 #include "longformer/reranking.h"
 #include "longformer/tasks.h"
 
 namespace longformer::server {
 
 /// Abilities of a model; a route needs one.
-enum class Ability { embed, classify, rerank, tag, answer, fill, choose, resolve, write, attend };
+enum class Ability {
+  embed,
+  embed_tokens,
+  classify,
+  rerank,
+  tag,
+  answer,
+  answer_hops,
+  fill,
+  choose,
+  resolve,
+  write,
+  complete,
+  attend
+};
 
 /// In messages: "an embedding model".
 std::string_view name_of(Ability ability);
@@ -32,18 +47,21 @@ struct ServedModel {
   std::optional<Reranker> reranker;
   std::optional<Tagger> tagger;
   std::optional<QuestionAnswerer> answerer;
+  std::optional<MultiHopAnswerer> hop_answerer;
   std::optional<MaskFiller> filler;
   std::optional<Chooser> chooser;
   std::optional<CoreferenceResolver> resolver;
   std::optional<TextGenerator> writer;
-  /// The tokenizer of a writer, which keeps its own to itself.
+  std::optional<LanguageModel> language_model;
+  /// The tokenizer of a writer or a language model, which keep theirs to themselves.
   std::optional<Tokenizer> own_tokenizer;
 
   bool can(Ability ability) const;
-  /// Null for a writer.
+  /// Null for a writer and a language model.
   const Model* model() const;
+  /// Throws Failure, 424, for a language model that reads bytes.
   const Tokenizer& tokenizer() const;
-  /// Longest text in tokens, with the special ones.
+  /// Longest text in tokens, with the special ones; 0 for a language model, which goes on.
   std::int64_t max_tokens() const;
 };
 

@@ -80,6 +80,8 @@ struct GenerateOptions {
   std::uint64_t seed = 1;
 };
 
+OptionFields fields(GenerateOptions& options);
+
 // Language models of characters or tokens: the autoregressive Longformer (paper §4 and appendix B,
 // docs/spec/language-models.md#d), Transformer-XL and the Compressive Transformer
 // (docs/spec/language-models.md#g), Performers (docs/spec/low-rank-and-kernels.md#f4), Sparse

@@ -75,7 +75,8 @@ struct AttentionSelection {
 // (docs/spec/encoder.md#a6) or candidate scoring (docs/spec/tasks.md#c4-candidates).
 // Dimensions: n tokens of a document, H hidden size, V vocabulary, C classes.
 
-/// A forward pass of an encoder that is over.
+/// A forward pass that is over: of an encoder, or of a decoder, whose documents are the texts that
+/// get a token in this step.
 struct PassReport {
   std::int64_t documents = 0, tokens = 0;
   /// Time of its turn, without that of shorter work in between.

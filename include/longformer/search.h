@@ -230,6 +230,10 @@ class SearchIndex {
   std::optional<IndexedDocument> document(const std::string& name) const;
   /// IndexedDocument::hash of a text.
   static std::string hash_of(std::string_view text);
+  /// A document of this hash, under whatever name.
+  std::optional<IndexedDocument> document_of(const std::string& hash) const;
+  /// Bytes of the texts of all documents, of an index that is edited.
+  std::int64_t text_bytes() const;
   /// Characters of a document, as far as there are any, out of its passages. The index does not
   /// keep white space between passages: one character of it is a blank, several begin and end with
   /// a line break. So every character is in its place. Throws Error for a name that is not in the

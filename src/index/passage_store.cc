@@ -30,7 +30,7 @@ PRAGMA application_id = 1818651000;
 CREATE TABLE settings (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (
   id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash TEXT NOT NULL,
-  characters INTEGER NOT NULL, passages INTEGER NOT NULL, time TEXT NOT NULL);
+  characters INTEGER NOT NULL, passages INTEGER NOT NULL, time TEXT NOT NULL, bytes INTEGER);
 CREATE TABLE passages (
   id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL, begin INTEGER NOT NULL,
   end INTEGER NOT NULL, text TEXT NOT NULL);
@@ -46,6 +46,23 @@ Index number_of(const Database& database, const char* sql) {
   Statement statement = database.prepare(sql);
   statement.step();
   return statement.integer(0);
+}
+
+/// Bytes of texts, which programs of before did not count, and documents by their texts: what files
+/// of this version may lack. Those programs go on with a file that has them.
+void complete(const Database& database) {
+  const auto lacks_bytes = [&] {
+    return !database.prepare("SELECT 1 FROM pragma_table_info('documents') WHERE name = 'bytes'")
+                .step();
+  };
+  const auto lacks_hashes = [&] {
+    return !database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'documents_of'").step();
+  };
+  if (!lacks_bytes() && !lacks_hashes()) return;
+  Transaction transaction(database);
+  if (lacks_bytes()) database.run("ALTER TABLE documents ADD COLUMN bytes INTEGER");
+  database.run("CREATE INDEX IF NOT EXISTS documents_of ON documents (hash)");
+  transaction.commit();
 }
 
 /// Makes the full-text index, of the passages that there are.
@@ -143,6 +160,7 @@ PassageStore::PassageStore(const std::string& file, Access access,
   require(version == kVersion || version == kVersionOfOtherWords,
           "{}: expected a search index of version {}, found one of version {}; make it anew",
           this->file(), kVersion, version);
+  if (access != Access::read) complete(database_);
   tokens_.find_tables();
   read_words(language, access != Access::read);
 }
@@ -211,6 +229,39 @@ std::optional<DocumentRow> PassageStore::document(const std::string& name) const
   Statement row = database_.prepare(std::string(kDocumentColumns) + "WHERE name = ?");
   if (!row.bind(1, name).step()) return std::nullopt;
   return document_of(row);
+}
+
+std::optional<DocumentRow> PassageStore::with_hash(const std::string& hash) const {
+  Statement row = database_.prepare(std::string(kDocumentColumns) + "WHERE hash = ? LIMIT 1");
+  if (!row.bind(1, hash).step()) return std::nullopt;
+  return document_of(row);
+}
+
+Index PassageStore::text_bytes() const {
+  const Index version = database_.version();
+  if (!bytes_ || version != bytes_version_) {
+    bytes_ = stored_bytes();
+    bytes_version_ = version;
+  }
+  return *bytes_;
+}
+
+/// Counts the texts that nobody has counted.
+Index PassageStore::stored_bytes() const {
+  std::vector<DocumentRow> uncounted;
+  {
+    Statement rows = database_.prepare(std::string(kDocumentColumns) + "WHERE bytes IS NULL");
+    while (rows.step()) uncounted.push_back(document_of(rows));
+  }
+  if (!uncounted.empty()) {
+    Transaction transaction(database_);
+    Statement set = database_.prepare("UPDATE documents SET bytes = ? WHERE id = ?");
+    for (const DocumentRow& row : uncounted) {
+      set.bind(1, std::ssize(text(row, 0, row.characters))).bind(2, row.id).run();
+    }
+    transaction.commit();
+  }
+  return number_of(database_, "SELECT ifnull(sum(bytes), 0) FROM documents");
 }
 
 std::string PassageStore::text(const DocumentRow& document, Index begin, Index end) const {
@@ -306,17 +357,19 @@ std::vector<std::string> PassageStore::document_names(std::span<const Index> pas
   return names;
 }
 
-void PassageStore::put(const std::string& name, std::string_view text,
+bool PassageStore::put(const std::string& name, std::string_view text,
                        std::span<const NewPassage> passages, const NewVectors& vectors) const {
   Transaction transaction(database_);
+  Index more_bytes = std::ssize(text);
   Statement former = database_.prepare("SELECT id FROM documents WHERE name = ?");
-  if (former.bind(1, name).step()) remove_document(former.integer(0));
+  const bool replaces = former.bind(1, name).step();
+  if (replaces) more_bytes -= remove_document(former.integer(0));
   Statement document = database_.prepare(
-      "INSERT INTO documents (name, hash, characters, passages, time) "
-      "VALUES (?, ?, ?, ?, datetime('now'))");
+      "INSERT INTO documents (name, hash, characters, passages, bytes, time) "
+      "VALUES (?, ?, ?, ?, ?, datetime('now'))");
   const Index characters = passages.empty() ? 0 : passages.back().end;
   document.bind(1, name).bind(2, text_hash(text)).bind(3, characters);
-  document.bind(4, std::ssize(passages)).run();
+  document.bind(4, std::ssize(passages)).bind(5, std::ssize(text)).run();
   const Index id = database_.last_row();
   Statement passage =
       database_.prepare("INSERT INTO passages (document, begin, end, text) VALUES (?, ?, ?, ?)");
@@ -340,6 +393,8 @@ void PassageStore::put(const std::string& name, std::string_view text,
     exact.bind(1, row).bind(2, std::as_bytes(vector)).run();
   }
   transaction.commit();
+  if (bytes_) *bytes_ += more_bytes;
+  return replaces;
 }
 
 void PassageStore::make_token_tables(bool sparse, bool multi) {
@@ -358,12 +413,14 @@ std::vector<Index> PassageStore::passage_ids() const {
 Index PassageStore::remove(const std::string& name) const {
   Transaction transaction(database_);
   const std::vector<Index> documents = find(name);
-  for (const Index id : documents) remove_document(id);
+  Index bytes = 0;
+  for (const Index id : documents) bytes += remove_document(id);
   transaction.commit();
+  if (bytes_) *bytes_ -= bytes;
   return std::ssize(documents);
 }
 
-void PassageStore::remove_document(Index id) const {
+Index PassageStore::remove_document(Index id) const {
   constexpr std::array kStatements = {
       R"(INSERT INTO words (words, rowid, text)
          SELECT 'delete', id, text FROM passages WHERE document = ?)",
@@ -372,10 +429,14 @@ void PassageStore::remove_document(Index id) const {
       "DELETE FROM passages WHERE document = ?",
       "DELETE FROM documents WHERE id = ?",
   };
+  Statement size = database_.prepare("SELECT bytes FROM documents WHERE id = ?");
+  const Index bytes = size.bind(1, id).step() ? size.integer(0) : 0;
+  size.run();
   tokens_.remove_document(id);
   for (const char* sql : kStatements) {
     database_.prepare(sql).bind(1, id).run();
   }
+  return bytes;
 }
 
 Index PassageStore::version() const { return database_.version(); }
@@ -384,7 +445,19 @@ Codes PassageStore::codes(Index width) const {
   Codes codes;
   codes.vectors.width = width;
   codes.vectors.reserve(passages());
-  Statement rows = database_.prepare("SELECT passage, scale, code FROM codes ORDER BY passage");
+  add_new_codes(codes);
+  return codes;
+}
+
+void PassageStore::add_new_codes(Codes& codes) const {
+  const Index width = codes.vectors.width;
+  const Index last = codes.passages.empty() ? 0 : codes.passages.back();
+  Statement count = database_.prepare("SELECT count(*) FROM codes WHERE passage > ?");
+  count.bind(1, last).step();
+  codes.vectors.make_room(count.integer(0));
+  Statement rows = database_.prepare(
+      "SELECT passage, scale, code FROM codes WHERE passage > ? ORDER BY passage");
+  rows.bind(1, last);
   std::vector<std::int8_t> bytes(static_cast<std::size_t>(width));
   while (rows.step()) {
     const std::span<const std::byte> code = rows.bytes(2);
@@ -395,7 +468,6 @@ Codes PassageStore::codes(Index width) const {
     codes.passages.push_back(rows.integer(0));
     codes.vectors.append(bytes, static_cast<float>(rows.real(1)));
   }
-  return codes;
 }
 
 std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const {

@@ -105,8 +105,12 @@ class PassageStore {
   std::vector<DocumentRow> list() const;
   /// Whether this very text is in the index under this name.
   bool contains(const std::string& name, std::string_view text) const;
-  /// Puts a document in, or in the place of one of this name. All numbers are finite.
-  void put(const std::string& name, std::string_view text, std::span<const NewPassage> passages,
+  /// A document whose text has this text_hash().
+  std::optional<DocumentRow> with_hash(const std::string& hash) const;
+  /// Bytes of the texts of all documents; not where the index is only read.
+  Index text_bytes() const;
+  /// Puts a document in, or in the place of one of this name: true. All numbers are finite.
+  bool put(const std::string& name, std::string_view text, std::span<const NewPassage> passages,
            const NewVectors& vectors) const;
   /// Sparse vectors and vectors of tokens.
   const TokenStore& tokens() const { return tokens_; }
@@ -134,6 +138,8 @@ class PassageStore {
   Index version() const;
   /// The vectors of all passages. Throws Error unless their vectors have `width` elements.
   Codes codes(Index width) const;
+  /// Adds those of the passages behind the last one.
+  void add_new_codes(Codes& codes) const;
   std::vector<PassageRow> passages(std::span<const Index> ids) const;
   /// The vectors of some passages behind each other. Throws Error where one is damaged.
   std::vector<float> vectors(std::span<const Index> ids, Index width) const;
@@ -145,8 +151,9 @@ class PassageStore {
   std::vector<ByteSpan> matches(std::string_view text, std::span<const std::string> terms) const;
 
  private:
-  /// Within a transaction.
-  void remove_document(Index id) const;
+  /// Within a transaction; gives the bytes of its text.
+  Index remove_document(Index id) const;
+  Index stored_bytes() const;
 
   /// Documents with a canonically equivalent name: a file system may have decomposed letters.
   std::vector<Index> find_equivalent(const std::string& name) const;
@@ -157,6 +164,9 @@ class PassageStore {
   std::string language_;
   std::optional<std::string> former_language_;
   std::unique_ptr<text::WordSplitter> splitter_;
+  /// text_bytes() of a version of the documents, without what this object has changed since.
+  mutable std::optional<Index> bytes_;
+  mutable Index bytes_version_ = 0;
 };
 
 /// 64 bits of a text as hexadecimal digits: whether a document has changed.

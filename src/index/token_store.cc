@@ -125,8 +125,20 @@ TokenCodes TokenStore::codes(Index width) const {
   TokenCodes codes;
   codes.vectors.width = width;
   codes.vectors.reserve(token_vectors());
-  Statement rows =
-      database_.prepare("SELECT passage, scales, codes FROM token_codes ORDER BY passage");
+  add_new_codes(codes);
+  return codes;
+}
+
+void TokenStore::add_new_codes(TokenCodes& codes) const {
+  const Index width = codes.vectors.width;
+  const Index last = codes.passages.empty() ? 0 : codes.passages.back();
+  Statement count =
+      database_.prepare("SELECT ifnull(sum(tokens), 0) FROM token_codes WHERE passage > ?");
+  count.bind(1, last).step();
+  codes.vectors.make_room(count.integer(0));
+  Statement rows = database_.prepare(
+      "SELECT passage, scales, codes FROM token_codes WHERE passage > ? ORDER BY passage");
+  rows.bind(1, last);
   while (rows.step()) {
     const auto scales = numbers_of<float>(rows.bytes(1));
     const auto bytes = numbers_of<std::int8_t>(rows.bytes(2));
@@ -139,7 +151,6 @@ TokenCodes TokenStore::codes(Index width) const {
     codes.passages.push_back(rows.integer(0));
     codes.starts.push_back(codes.vectors.size());
   }
-  return codes;
 }
 
 void max_sim(const TokenCodes& codes, std::span<const float> query, std::span<float> scores,

@@ -60,6 +60,8 @@ class TokenStore {
   Index width() const;
   /// All of them. Throws Error for vectors of another width.
   TokenCodes codes(Index width) const;
+  /// Adds those of the passages behind the last one.
+  void add_new_codes(TokenCodes& codes) const;
 
  private:
   bool has_table(const char* name) const;

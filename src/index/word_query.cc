@@ -11,6 +11,10 @@
 namespace longformer::index {
 namespace {
 
+/// Further words of a question count for nothing. FTS5 takes time in the square of their number: of
+/// 200,000 words half a minute.
+constexpr std::size_t kMostTerms = 1024;
+
 /// Whether a character between two words makes one word of them, as "covid-19". With an apostrophe
 /// inside, "dog's" would ask for "dog" before "s", and leave out most passages about the dog.
 bool joins(char32_t c) {
@@ -102,14 +106,18 @@ void WordQuery::add_phrase(std::string_view text) {
     phrase += (phrase.empty() || word.continues ? "" : " ") + word.text;
   }
   if (phrase.empty()) return;
-  add(phrase);
+  if (!add(phrase)) return;
   if (std::find(phrases_.begin(), phrases_.end(), phrase) == phrases_.end()) {
     phrases_.push_back(phrase);
   }
 }
 
-void WordQuery::add(const std::string& term) {
-  if (known_.insert(term).second) terms_.push_back(term);
+bool WordQuery::add(const std::string& term) {
+  if (known_.contains(term)) return true;
+  if (terms_.size() == kMostTerms) return false;
+  known_.insert(term);
+  terms_.push_back(term);
+  return true;
 }
 
 }  // namespace longformer::index

@@ -21,7 +21,7 @@ class WordQuery {
  public:
   explicit WordQuery(std::string_view question, QuotationMarks marks = QuotationMarks::phrases);
 
-  /// Words and phrases, each once: words with a blank between.
+  /// Words and phrases, each once, at most 1,024: words with a blank between.
   const std::vector<std::string>& terms() const { return terms_; }
   /// Those that are phrases.
   const std::vector<std::string>& phrases() const { return phrases_; }
@@ -31,7 +31,8 @@ class WordQuery {
  private:
   void add_words(std::string_view text);
   void add_phrase(std::string_view text);
-  void add(const std::string& term);
+  /// False where the question has too many words already.
+  bool add(const std::string& term);
 
   std::vector<std::string> terms_, phrases_;
   std::unordered_set<std::string> known_;

@@ -117,6 +117,12 @@ void ByteVectors::reserve(Index vectors) {
   scales.reserve(at(vectors));
 }
 
+void ByteVectors::make_room(Index further) {
+  constexpr Index kSlack = 8;
+  const Index wanted = size() + further;
+  if (at(wanted) > scales.capacity()) reserve(wanted + wanted / kSlack);
+}
+
 void ByteVectors::append(std::span<const float> vector) {
   assert(static_cast<Index>(vector.size()) == width);
   bytes.resize(bytes.size() + vector.size());

@@ -37,6 +37,8 @@ struct ByteVectors {
   }
   /// Makes room for so many vectors in all, for those who know how many will come.
   void reserve(Index vectors);
+  /// Makes room for further ones of which more may follow: with less slack than that of a vector.
+  void make_room(Index further);
   /// Quantizes finite numbers [d].
   void append(std::span<const float> vector);
   /// [d] bytes that quantize() has made, or any others.

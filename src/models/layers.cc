@@ -134,6 +134,18 @@ ops::Linear shared_linear(const LayerSource& source, std::span<const std::string
       pack);
 }
 
+AddedMatrix matrix_fp32(const LayerSource& source, const std::string& name, LinearShape shape) {
+  const Weights& weights = source.weights;
+  const auto read = [&](const Weights& from) {
+    return from.get_fp32(name + ".weight", {shape.out, shape.in}, source.init(name, shape));
+  };
+  SharedLayers* together = weights.keeps_tensors() ? nullptr : weights.shared(name);
+  if (together == nullptr) return {.matrix = read(weights)};
+  return {.matrix = together->matrix(fmt::format("{}: {}", weights.path(), name),
+                                     [&] { return read(weights.without_adapter()); }),
+          .addition = weights.addition(name)};
+}
+
 ops::Linear convolution(const LayerSource& source, const std::string& name, LinearShape shape,
                         Index taps, std::optional<ops::Activation> activation) {
   const auto inputs = static_cast<double>(shape.in * taps);

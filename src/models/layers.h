@@ -59,6 +59,14 @@ ops::Linear linear(const LayerSource& source, const std::string& name, LinearSha
 ops::Linear shared_linear(const LayerSource& source, std::span<const std::string> tensors,
                           const std::function<ops::Linear()>& pack);
 
+/// "NAME.weight" in fp32, once for all models that share layers, and what the adapter of this one
+/// adds to it; empty where that is part of the matrix, or is trained (Weights::low_rank).
+struct AddedMatrix {
+  Tensor matrix;
+  ops::LowRank addition = {};
+};
+AddedMatrix matrix_fp32(const LayerSource& source, const std::string& name, LinearShape shape);
+
 /// A convolution over so many rows whose stride is the width of its kernel, "NAME.weight" [out, in,
 /// taps]: a dense layer over kernels::RowWindow::features.
 ops::Linear convolution(const LayerSource& source, const std::string& name, LinearShape shape,

@@ -1,4 +1,4 @@
-// Dense layers that several models of one folder have in common.
+// Dense layers and matrices that several models of one folder have in common.
 #pragma once
 
 #include <functional>
@@ -21,9 +21,18 @@ class SharedLayers {
     return layers_.emplace(key, pack()).first->second;
   }
 
+  /// The matrix of this key; `read` reads it where there is none yet.
+  Tensor matrix(const std::string& key, const std::function<Tensor()>& read) {
+    const std::lock_guard lock(mutex_);
+    const auto found = matrices_.find(key);
+    if (found != matrices_.end()) return found->second;
+    return matrices_.emplace(key, read()).first->second;
+  }
+
  private:
   std::mutex mutex_;
   std::map<std::string, ops::Linear> layers_;
+  std::map<std::string, Tensor> matrices_;
 };
 
 }  // namespace longformer::models

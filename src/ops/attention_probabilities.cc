@@ -30,7 +30,8 @@ ProjectedGlobals project(const Context& context, const AttentionSpec& spec,
           DType::f32),
       kernels::global_rows_spec(spec, rows)};
   kernels::project_document(rows,
-                            {in.projections->key_weight, in.projections->key_bias, spec.head_size},
+                            {in.projections->key_weight, in.projections->key_bias,
+                             in.projections->key_addition, spec.head_size},
                             *in.x, globals.key, context.threads);
   return globals;
 }

@@ -16,6 +16,8 @@
 #include "formats/safetensors.h"
 #include "longformer/model.h"
 #include "models/adapter.h"
+#include "models/layers.h"
+#include "models/registry.h"
 #include "temporary_folder.h"
 
 namespace longformer::shared_layers_test {
@@ -81,6 +83,9 @@ void write(const std::string& folder, const Kind& kind, const std::string& base)
 }
 
 const std::vector<std::string> kQueryValue = {".query", ".value"};
+/// The last three are layers of a Longformer alone.
+const std::vector<std::string> kGlobal = {".query", ".query_global", ".key_global",
+                                          ".value_global"};
 const std::vector<std::string> kAllLayers = {".query", ".key", ".value", ".dense"};
 
 std::vector<Kind> kinds() {
@@ -91,6 +96,12 @@ std::vector<Kind> kinds() {
       {"query and value", kQueryValue},
       {"all layers", kAllLayers},
       {"biases of additions", kAllLayers, true},
+      {"projections of global tokens", kGlobal},
+      {"biases of projections of global tokens", kGlobal, true},
+      {"a projection of global tokens whole", kGlobal, false,
+       [](const std::string& name) {
+         return name.ends_with("layer.0.attention.self.key_global.weight");
+       }},
       {"all biases", kQueryValue, false, is_bias},
       {"a layer whole", kQueryValue, false,
        [](const std::string& name) {
@@ -121,13 +132,23 @@ double largest_difference(std::span<const float> a, std::span<const float> b) {
 /// States and, where there is a masked-LM head, its logits.
 std::vector<float> numbers_of(const Model& model, bool has_words) {
   const std::vector<std::int32_t> tokens = ids();
-  const DocumentInput input = {.ids = tokens,
-                               .attention_mask = {},
-                               .token_type_ids = {},
-                               .position_ids = {},
-                               .global_attention_mask = {}};
-  if (has_words) return model.masked_lm_logits(input, {});
-  return model.forward({&input, 1}, {.head = false})[0].last_hidden_state;
+  std::vector<float> numbers;
+  // A global token, and so many that all tokens are projected for them.
+  for (const std::size_t globals : {1, 12}) {
+    std::vector<std::int32_t> mask(tokens.size(), 0);
+    std::fill_n(mask.begin(), globals, 1);
+    DocumentInput input = {.ids = tokens,
+                           .attention_mask = {},
+                           .token_type_ids = {},
+                           .position_ids = {},
+                           .global_attention_mask = {}};
+    if (model.info().has_global_attention) input.global_attention_mask = mask;
+    const std::vector<float> found =
+        has_words ? model.masked_lm_logits(input, {})
+                  : model.forward({&input, 1}, {.head = false})[0].last_hidden_state;
+    numbers.insert(numbers.end(), found.begin(), found.end());
+  }
+  return numbers;
 }
 
 class SharedLayers : public testing::TestWithParam<std::string> {};
@@ -174,6 +195,24 @@ TEST(SharedLayersOfOneModel, ABiasThatOnlyTheAdapterHas) {
   const std::vector<float> merged = numbers_of(Model::load(base, options), true);
   options.layers = shared_layers();
   EXPECT_LE(largest_difference(numbers_of(Model::load(base, options), true), merged), 2e-5);
+}
+
+TEST(SharedLayersOfOneModel, ProjectionsOfGlobalTokensAreInMemoryOnce) {
+  const std::string base = fixture("tiny_longformer");
+  const TemporaryFolder folder;
+  write(folder.name(), {"projections of global tokens", kGlobal}, base);
+  const models::EncoderConfig config = models::read_config(base + "/config.json");
+  const std::string name = "encoder.layer.0.attention.self.key_global";
+  const auto together = shared_layers();
+  const auto read = [&](const std::string& adapter) {
+    models::Weights weights = models::Weights::open(base, config.family->names, adapter);
+    weights.share(together);
+    return models::matrix_fp32({.weights = weights}, name, {.out = 16, .in = 16});
+  };
+  const models::AddedMatrix own = read(""), adapted = read(folder.name());
+  EXPECT_TRUE(adapted.matrix.is_same_as(own.matrix));
+  EXPECT_TRUE(own.addition.empty());
+  EXPECT_EQ(adapted.addition.a.rows(), 3);
 }
 
 TEST(SharedLayersOfOneModel, NumbersThatAreNoneAreTold) {

@@ -120,6 +120,10 @@ def requests():
     """One of each route, and some that follow each other on a connection."""
     bodies = {
         "embed": ("/embed", {"inputs": ["the of", [5, 6]], "dimensions": 3, "truncate": True}),
+        "multi": ("/embed_multi", {"inputs": ["the of", [5, 6]], "as_query": True, "max_length": 9}),
+        "sparse": ("/embed_sparse", {"inputs": "the of", "top_k": 2}),
+        "hops": ("/qa_multi_hop", {"question": "the", "paragraphs": [{"title": "a", "text": "of and"}]}),
+        "generate": ("/generate", {"inputs": "the of", "max_new_tokens": 2, "num_beams": 2, "num_return_sequences": 2}),
         "openai": ("/v1/embeddings", {"input": "the", "model": "vectors", "encoding_format": "base64"}),
         "passages": ("/embed_passages", {"inputs": "the of and", "passage_tokens": 2}),
         "similarity": ("/similarity", {"inputs": {"source_sentence": "the", "sentences": ["of"]}}),

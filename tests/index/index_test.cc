@@ -24,7 +24,7 @@ using Texts = std::vector<std::string>;
 constexpr Index kWidth = 3;
 
 /// Puts texts in as the passages of a document; the vectors count from `first`.
-void put(const PassageStore& store, const std::string& name, const Texts& texts, float first = 0) {
+bool put(const PassageStore& store, const std::string& name, const Texts& texts, float first = 0) {
   std::vector<NewPassage> passages;
   std::vector<float> vectors;
   std::string whole;
@@ -34,7 +34,7 @@ void put(const PassageStore& store, const std::string& name, const Texts& texts,
     whole += text;
     for (Index i = 0; i < kWidth; ++i) vectors.push_back(first++);
   }
-  store.put(name, whole, passages, {.dense = vectors});
+  return store.put(name, whole, passages, {.dense = vectors});
 }
 
 PassageRow passage(const PassageStore& store, Index id) { return store.passages({&id, 1}).at(0); }
@@ -98,6 +98,65 @@ TEST(PassageStore, ReplacesAndRemoves) {
   EXPECT_EQ(store.documents(), 1);
 }
 
+TEST(PassageStore, ReadsTheVectorsOfFurtherPassagesAlone) {
+  const PassageStore store("", Access::write);
+  EXPECT_FALSE(put(store, "a", {"old words", "of it"}, 1));
+  Codes codes = store.codes(kWidth);
+  EXPECT_FALSE(put(store, "b", {"other words"}, 9));
+  EXPECT_FALSE(put(store, "c", {"more", "and more"}, 20));
+  store.add_new_codes(codes);
+  store.add_new_codes(codes);
+  const Codes whole = store.codes(kWidth);
+  EXPECT_EQ(codes.passages, whole.passages);
+  EXPECT_EQ(codes.vectors.bytes, whole.vectors.bytes);
+  EXPECT_EQ(codes.vectors.scales, whole.vectors.scales);
+  EXPECT_EQ(whole.passages.size(), 5u);
+  EXPECT_TRUE(put(store, "a", {"new words"}));
+}
+
+TEST(PassageStore, CountsBytesOfTexts) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "index";
+  const PassageStore store(file, Access::write), other(file, Access::write);
+  EXPECT_EQ(store.text_bytes(), 0);
+  put(store, "a", {"old words", "of it"});
+  put(store, "b", {"words"});
+  EXPECT_EQ(store.text_bytes(), 19);
+  EXPECT_EQ(other.text_bytes(), 19);
+  put(store, "a", {"new words"});
+  put(other, "c", {"it"});
+  EXPECT_EQ(store.text_bytes(), 16);
+  EXPECT_EQ(store.remove("b"), 1);
+  EXPECT_EQ(store.text_bytes(), 11);
+  EXPECT_EQ(other.text_bytes(), 11);
+}
+
+TEST(PassageStore, FindsDocumentsByTheirTexts) {
+  const PassageStore store("", Access::write);
+  put(store, "a", {"some words"});
+  put(store, "b", {"other words"});
+  EXPECT_EQ(store.with_hash(text_hash("other words"))->name, "b");
+  EXPECT_FALSE(store.with_hash(text_hash("words")));
+}
+
+/// Files of programs that did not count bytes: what is there is counted, and what such a program
+/// puts in later.
+TEST(PassageStore, CountsTheTextsOfOlderFiles) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "index";
+  { put(PassageStore(file, Access::write), "a", {"some words", "her"}); }
+  Database(file, Access::change).run(R"(
+    DROP INDEX documents_of;
+    ALTER TABLE documents DROP COLUMN bytes;)");
+  EXPECT_EQ(PassageStore(file, Access::read).documents(), 1);
+  const PassageStore store(file, Access::change);
+  EXPECT_EQ(store.text_bytes(), 13);
+  EXPECT_EQ(store.with_hash(text_hash("some wordsher"))->name, "a");
+  Database(file, Access::change).run("UPDATE documents SET bytes = NULL");
+  EXPECT_EQ(store.text_bytes(), 13);
+  EXPECT_EQ(PassageStore(file, Access::write).text_bytes(), 13);
+}
+
 TEST(PassageStore, FindsDocumentsByTheirFolder) {
   const PassageStore store("", Access::write);
   for (const char* name : {"a", "a/x", "a/b/y", "a.txt", "a0", "ab/x", "A/x", "a%/x"}) {
@@ -148,7 +207,8 @@ TEST(PassageStore, AKilledProcessLosesTheDocumentInWorkAlone) {
     put(store, "whole", {"one", "two"});
     const Database database(file, Access::write);
     Transaction transaction(database);
-    database.run("DELETE FROM documents; INSERT INTO documents VALUES (9, 'half', '', 1, 1, '')");
+    database.run(
+        "DELETE FROM documents; INSERT INTO documents VALUES (9, 'half', '', 1, 1, '', 4)");
     kill(getpid(), SIGKILL);
   }
   int status = 0;
@@ -479,6 +539,18 @@ TEST(WordQuery, ManyMarksTakeNoLongTime) {
   std::string question;
   for (int i = 0; i < 200000; ++i) question += i % 2 == 0 ? "«a " : "\"b ";
   EXPECT_EQ(WordQuery(question).phrases(), Texts());
+}
+
+TEST(WordQuery, HasSoManyWords) {
+  std::string question;
+  for (int i = 0; i < 200'000; ++i) question += "w" + std::to_string(i) + " ";
+  const WordQuery words(question + "\"the end\"");
+  EXPECT_EQ(words.terms().size(), 1024u);
+  EXPECT_EQ(words.terms().back(), "w1023");
+  EXPECT_TRUE(words.phrases().empty());
+  const PassageStore store("", Access::write);
+  put(store, "a", {"w7 and", "w2000"});
+  EXPECT_EQ(matching(store, question), (Texts{"w7 and"}));
 }
 
 TEST(WordQuery, EveryQuestionIsAQuery) {

@@ -214,56 +214,73 @@ TEST_P(Ops, ProjectedHeadsAreHeadMajor) {
   }
 }
 
-/// A Longformer layer through the ops, against the scalar reference of the whole self-attention.
+/// The numbers of the global projections of a test: apart from them, scale·B·A of an adapter.
+kernels::LowRankMatrix addition_of(Index width, std::uint64_t seed) {
+  return {.a = random({3, width}, seed, 0.3f), .b = random({width, 3}, seed + 1, 0.3f), .scale = 2};
+}
+
+/// A Longformer layer through the ops, against the scalar reference of the whole self-attention;
+/// with additions of an adapter against merged matrices.
 TEST_P(Ops, LongformerAttentionEqualsTheReference) {
   const Index heads = 2, d = 6, width = heads * d;
   for (const Index n : {1, 9, 40, 700}) {
     for (const Index globals : std::vector<Index>{0, 1, 3, 7, n}) {
       if (globals > n) continue;
-      kernels::ReferenceLongformerAttention reference;
-      reference.hidden = input(random({n, width}, 30));
-      std::vector<Tensor> weights, biases;
-      for (auto* dense :
-           {&reference.query, &reference.key, &reference.value, &reference.query_global,
-            &reference.key_global, &reference.value_global}) {
-        const auto seed = 40 + weights.size();
-        weights.push_back(input(random({width, width}, seed, 0.3f)).to(DType::f32));
-        biases.push_back(random({width}, seed + 10, 0.5f));
-        *dense = {weights.back(), biases.back()};
-      }
-      const Index reach = 4;
-      reference.heads.assign(heads, {reach, reach, 1});
-      reference.kinds.assign(static_cast<std::size_t>(n), 1);
-      for (Index i = 5; i < n; i += 11) reference.kinds[static_cast<std::size_t>(i)] = 0;
-      for (Index i = 0; i < globals; ++i)
-        reference.kinds[static_cast<std::size_t>(i * n / globals)] = 2;
+      for (const bool is_adapted : {false, true}) {
+        kernels::ReferenceLongformerAttention reference;
+        reference.hidden = input(random({n, width}, 30));
+        std::vector<Tensor> weights, biases;
+        std::vector<kernels::LowRankMatrix> additions;
+        for (auto* dense :
+             {&reference.query, &reference.key, &reference.value, &reference.query_global,
+              &reference.key_global, &reference.value_global}) {
+          const auto seed = 40 + weights.size();
+          weights.push_back(input(random({width, width}, seed, 0.3f)).to(DType::f32));
+          biases.push_back(random({width}, seed + 10, 0.5f));
+          *dense = {weights.back(), biases.back()};
+          const bool is_global = weights.size() > 3;
+          additions.push_back(is_adapted && is_global ? addition_of(width, seed + 20)
+                                                      : kernels::LowRankMatrix());
+          const auto& [a, b, scale] = additions.back();
+          if (!a.empty()) dense->weight = merged(weights.back(), {.a = a, .b = b, .scale = scale});
+        }
+        const Index reach = 4;
+        reference.heads.assign(heads, {reach, reach, 1});
+        reference.kinds.assign(static_cast<std::size_t>(n), 1);
+        for (Index i = 5; i < n; i += 11) reference.kinds[static_cast<std::size_t>(i)] = 0;
+        for (Index i = 0; i < globals; ++i)
+          reference.kinds[static_cast<std::size_t>(i * n / globals)] = 2;
 
-      AttentionSpec spec = kernels::self_attention(n, heads, d, {reach, reach, 1});
-      kernels::AttentionRows rows = *spec.rows;
-      rows.key_mask.resize(static_cast<std::size_t>(n));
-      for (Index i = 0; i < n; ++i) {
-        const auto kind = reference.kinds[static_cast<std::size_t>(i)];
-        rows.key_mask[static_cast<std::size_t>(i)] = kind != 0;
-        if (kind == 2) rows.global_keys.push_back(i);
+        AttentionSpec spec = kernels::self_attention(n, heads, d, {reach, reach, 1});
+        kernels::AttentionRows rows = *spec.rows;
+        rows.key_mask.resize(static_cast<std::size_t>(n));
+        for (Index i = 0; i < n; ++i) {
+          const auto kind = reference.kinds[static_cast<std::size_t>(i)];
+          rows.key_mask[static_cast<std::size_t>(i)] = kind != 0;
+          if (kind == 2) rows.global_keys.push_back(i);
+        }
+        spec.rows = kernels::shared(std::move(rows));
+        const auto parts =
+            project_heads(context(), reference.hidden,
+                          Linear(std::span(weights).first(3), std::span(biases).first(3),
+                                 {.dtype = GetParam().dtype}),
+                          heads, d);
+        Tensor attended = attention(context(), spec, parts[0], parts[1], parts[2]);
+        global_attention(context(), spec,
+                         {.query_weight = weights[3],
+                          .query_bias = biases[3],
+                          .key_weight = weights[4],
+                          .key_bias = biases[4],
+                          .value_weight = weights[5],
+                          .value_bias = biases[5],
+                          .query_addition = additions[3],
+                          .key_addition = additions[4],
+                          .value_addition = additions[5]},
+                         reference.hidden, attended);
+        const auto expected = kernels::reference_longformer_attention<float>(reference);
+        EXPECT_TRUE(difference(attended.to_floats(), expected) <= tolerance(3e-5))
+            << "n " << n << " globals " << globals << (is_adapted ? ", adapted" : "");
       }
-      spec.rows = kernels::shared(std::move(rows));
-      const auto parts =
-          project_heads(context(), reference.hidden,
-                        Linear(std::span(weights).first(3), std::span(biases).first(3),
-                               {.dtype = GetParam().dtype}),
-                        heads, d);
-      Tensor attended = attention(context(), spec, parts[0], parts[1], parts[2]);
-      global_attention(context(), spec,
-                       {.query_weight = weights[3],
-                        .query_bias = biases[3],
-                        .key_weight = weights[4],
-                        .key_bias = biases[4],
-                        .value_weight = weights[5],
-                        .value_bias = biases[5]},
-                       reference.hidden, attended);
-      const auto expected = kernels::reference_longformer_attention<float>(reference);
-      EXPECT_TRUE(difference(attended.to_floats(), expected) <= tolerance(3e-5))
-          << "n " << n << " globals " << globals;
     }
   }
 }

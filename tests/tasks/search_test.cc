@@ -147,6 +147,40 @@ TEST(SearchIndex, PreparedDocumentsAndQuestionsAreThoseOfOneCall) {
                {"expected", "found 3"});
 }
 
+/// Vectors of further documents join those that were read for a question before.
+TEST(SearchIndex, QuestionsSeeWhatChangedInBetween) {
+  const Embedder all = Embedder::load((fixtures_folder() / "vectors_bge").string(), {.threads = 2});
+  SearchOptions options = with_passages(6);
+  options.vectors = VectorKinds{.dense = true, .sparse = true, .multi = true};
+  SearchIndex index(all, options);
+  std::vector<std::pair<std::string, std::string>> documents;
+  const auto expect_alike = [&] {
+    SearchIndex fresh(all, options);
+    for (const auto& [name, text] : documents) fresh.add(all, name, text);
+    for (const SearchMode mode : {SearchMode::dense, SearchMode::multi, SearchMode::hybrid}) {
+      const SearchQuery query = {.question = "one of them", .top_k = 20, .mode = mode};
+      const auto wanted = fresh.query(all, query), found = index.query(all, query);
+      ASSERT_EQ(found.size(), wanted.size());
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(to_json(found[i]), to_json(wanted[i]));
+      }
+    }
+  };
+  for (const char* text : {"she had one of them", "it was his", "one of them had more", "no"}) {
+    documents.emplace_back("text " + std::to_string(documents.size()), text);
+    index.add(all, documents.back().first, text);
+    expect_alike();
+  }
+  index.remove("text 1");
+  documents.erase(documents.begin() + 1);
+  expect_alike();
+  // In the place of another, behind all.
+  index.add(all, "text 0", "they were all there");
+  documents.erase(documents.begin());
+  documents.emplace_back("text 0", "they were all there");
+  expect_alike();
+}
+
 /// Vectors of circles: passage i has the angle angles[i].
 Embedding angles(const std::vector<double>& angles) {
   Embedding passages;

@@ -61,6 +61,30 @@ TEST_P(TextGeneratorTest, WhatItTellsIsTheText) {
   }
 }
 
+TEST_P(TextGeneratorTest, PassesAndStepsAreReported) {
+  std::vector<PassReport> passes;
+  LoadOptions options;
+  options.pass = [&passes](const PassReport& pass) { passes.push_back(pass); };
+  const TextGenerator generator = TextGenerator::load((folder_.path() / "model").string(), options);
+  GenerationRequest request;
+  request.options.num_beams = 3;
+  request.options.max_length = 6;
+  request.prompt = {4, 5};
+  const auto result = generator.generate(std::span(texts_).first(1), request).at(0);
+  ASSERT_GE(passes.size(), 2u);
+  EXPECT_EQ(passes[0].documents, 1);
+  EXPECT_EQ(passes[0].tokens, result.source_tokens);
+  // The first step reads the start token and the prompt of one beam.
+  EXPECT_EQ(passes[1].documents, 1);
+  EXPECT_EQ(passes[1].tokens, 3);
+  for (std::size_t i = 2; i < passes.size(); ++i) {
+    EXPECT_LE(passes[i].documents, 3);
+    EXPECT_EQ(passes[i].tokens, passes[i].documents);
+    EXPECT_GT(passes[i].seconds, 0);
+  }
+  EXPECT_LE(passes.size(), 4u);
+}
+
 TEST_P(TextGeneratorTest, AStopEndsTextsAsTheyAre) {
   const TextGenerator generator = load();
   GenerationRequest request;

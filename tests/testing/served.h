@@ -63,7 +63,8 @@ inline LoadedModels tiny_models(const std::filesystem::path& fixtures,
       {"vectors", "sentence_dense"},  {"classes", "tiny_longformer_classifier"},
       {"tokens", "tiny_bert_tagger"}, {"answers", "tiny_longformer_qa"},
       {"masks", "tiny_roberta"},      {"choice", "tiny_longformer_choice"},
-      {"coreference", "coreference"}, {"summary", "tiny_led"}};
+      {"coreference", "coreference"}, {"summary", "tiny_led"},
+      {"colbert", "vectors_colbert"}};
   LoadedModels models;
   LoadOptions options = {.threads = 2};
   options.turns = shared_turns();

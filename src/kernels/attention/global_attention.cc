@@ -171,9 +171,8 @@ Floats values_of(const GlobalAttention& in, const GlobalSummary& summary) {
       const float mass = summary.mass[at(head * g + i)];
       for (Index c = head * d; c < (head + 1) * d; ++c) result[at(i * width + c)] = mass * bias[c];
     }
-    gemm({.m = g, .n = d, .k = width, .transpose_b = true, .ldc = width, .beta = 1},
-         summary.mean.data() + head * g * width,
-         in.projections.value_weight.data<float>() + head * d * width, result.data() + head * d);
+    add_projected({in.projections.value_weight, in.projections.value_addition, head * d, d}, g,
+                  summary.mean.data() + head * g * width, result.data() + head * d, width);
   });
   return result;
 }
@@ -315,10 +314,9 @@ GlobalSummary summarise(const GlobalAttention& in) {
   summary.queries = project_queries(in.globals, in.projections, in.x);
   summary.transformed.resize(at(in.rows() * width));
   parallel_for(in.threads, in.heads(), [&](Index head) {
-    gemm({.m = g, .n = width, .k = d, .lda = width, .alpha = scale_of(in)},
-         summary.queries.data() + head * d,
-         in.projections.key_weight.data<float>() + head * d * width,
-         summary.transformed.data() + head * g * width);
+    project_back({in.projections.key_weight, in.projections.key_addition, head * d, d}, g,
+                 scale_of(in), summary.queries.data() + head * d, width,
+                 summary.transformed.data() + head * g * width);
   });
   const Index parts = parts_of(in);
   std::vector<PartialSum> partials(at(parts), PartialSum(0, 0));
@@ -336,14 +334,15 @@ void write_global_rows(const GlobalAttention& in, const GlobalSummary& summary, 
 
 void write_projected_global_rows(const GlobalAttention& in, MemoryPool& memory, Tensor& attended) {
   const GlobalProjections& p = in.projections;
-  const auto projected = [&](const Tensor& weight, const Tensor& bias) {
+  const auto projected = [&](const Tensor& weight, const Tensor& bias,
+                             const LowRankMatrix& addition) {
     Tensor all = memory.tensor({in.heads(), in.count(), in.d()}, DType::f32);
-    project_document(in.globals, {weight, bias, in.d()}, in.x, all, in.threads);
+    project_document(in.globals, {weight, bias, addition, in.d()}, in.x, all, in.threads);
     return all;
   };
   const Tensor query = project_global_queries(in.globals, p, in.x, in.d());
-  const Tensor key = projected(p.key_weight, p.key_bias);
-  const Tensor value = projected(p.value_weight, p.value_bias);
+  const Tensor key = projected(p.key_weight, p.key_bias, p.key_addition);
+  const Tensor value = projected(p.value_weight, p.value_bias, p.value_addition);
   Tensor result = memory.tensor({in.g(), in.width()}, DType::f32);
   attention(AttentionBackend::fused, global_rows_spec(in.spec, in.globals),
             {.query = query, .key = key, .value = value, .out = result, .threads = in.threads});

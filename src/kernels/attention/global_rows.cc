@@ -91,6 +91,41 @@ void write_row(std::span<const float> values, Tensor& x, Index row) {
   }
 }
 
+void add_projected(const ProjectionRows& matrix, Index m, const float* x, float* y, Index ldy) {
+  const auto& [weight, addition, first, count] = matrix;
+  const Index width = weight.columns();
+  gemm({.m = m, .n = count, .k = width, .transpose_b = true, .ldc = ldy, .beta = 1}, x,
+       weight.data<float>() + first * width, y);
+  if (addition.a.empty()) return;
+  const Index rank = addition.a.rows();
+  std::vector<float> inner(static_cast<std::size_t>(m * rank));
+  gemm({.m = m, .n = rank, .k = width, .transpose_b = true}, x, addition.a.data<float>(),
+       inner.data());
+  gemm({.m = m,
+        .n = count,
+        .k = rank,
+        .transpose_b = true,
+        .ldc = ldy,
+        .alpha = addition.scale,
+        .beta = 1},
+       inner.data(), addition.b.data<float>() + first * rank, y);
+}
+
+void project_back(const ProjectionRows& matrix, Index m, float alpha, const float* x, Index ldx,
+                  float* y) {
+  const auto& [weight, addition, first, count] = matrix;
+  const Index width = weight.columns();
+  gemm({.m = m, .n = width, .k = count, .lda = ldx, .alpha = alpha}, x,
+       weight.data<float>() + first * width, y);
+  if (addition.a.empty()) return;
+  const Index rank = addition.a.rows();
+  std::vector<float> inner(static_cast<std::size_t>(m * rank));
+  gemm({.m = m, .n = rank, .k = count, .lda = ldx}, x, addition.b.data<float>() + first * rank,
+       inner.data());
+  gemm({.m = m, .n = width, .k = rank, .alpha = alpha * addition.scale, .beta = 1}, inner.data(),
+       addition.a.data<float>(), y);
+}
+
 std::vector<float> project_queries(const GlobalRows& globals, const GlobalProjections& p,
                                    const Tensor& x) {
   const Index g = globals.count();
@@ -101,8 +136,8 @@ std::vector<float> project_queries(const GlobalRows& globals, const GlobalProjec
     copy_row(x, globals.rows[static_cast<std::size_t>(i)], rows.data() + i * width);
     std::copy_n(p.query_bias.data<float>(), width, queries.data() + i * width);
   }
-  gemm({.m = g, .n = width, .k = width, .transpose_b = true, .beta = 1}, rows.data(),
-       p.query_weight.data<float>(), queries.data());
+  add_projected({p.query_weight, p.query_addition, 0, width}, g, rows.data(), queries.data(),
+                width);
   return queries;
 }
 
@@ -125,7 +160,6 @@ Tensor project_global_queries(const GlobalRows& globals, const GlobalProjections
 void project_document(const GlobalRows& globals, const Projection& projection, const Tensor& x,
                       Tensor& projected, int threads) {
   const Index head_size = projection.head_size;
-  const auto* weight = projection.weight.data<float>();
   const auto* bias = projection.bias.data<float>();
   const Index n = globals.document.key_count;
   const Index width = x.columns();
@@ -142,8 +176,8 @@ void project_document(const GlobalRows& globals, const Projection& projection, c
       for (Index i = 0; i < rows; ++i) {
         std::copy_n(bias + head * head_size, head_size, to + i * head_size);
       }
-      gemm({.m = rows, .n = head_size, .k = width, .transpose_b = true, .beta = 1}, block.data(),
-           weight + head * head_size * width, to);
+      add_projected({projection.weight, projection.addition, head * head_size, head_size}, rows,
+                    block.data(), to, head_size);
     }
   });
 }

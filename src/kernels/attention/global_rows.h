@@ -10,12 +10,33 @@
 
 namespace longformer::kernels {
 
+/// scale·B·A beside a matrix [D, D], which other models have without it: A [r, D], B [D, r], fp32;
+/// empty for none.
+struct LowRankMatrix {
+  Tensor a = {}, b = {};
+  float scale = 1;
+};
+
 /// The second set of projections, which global tokens use: weights [D, D] and biases [D], fp32.
+/// Backward passes know no additions.
 struct GlobalProjections {
   Tensor query_weight, query_bias;
   Tensor key_weight, key_bias;
   Tensor value_weight, value_bias;
+  LowRankMatrix query_addition = {}, key_addition = {}, value_addition = {};
 };
+
+/// Rows of a projection: those of a head, or all.
+struct ProjectionRows {
+  const Tensor& weight;
+  const LowRankMatrix& addition;
+  Index first = 0, count = 0;
+};
+/// y [m, count] += x [m, D]·Mᵀ; the rows of y are `ldy` numbers apart.
+void add_projected(const ProjectionRows& matrix, Index m, const float* x, float* y, Index ldy);
+/// y [m, D] = alpha·x [m, count]·M; the rows of x are `ldx` numbers apart.
+void project_back(const ProjectionRows& matrix, Index m, float alpha, const float* x, Index ldx,
+                  float* y);
 
 /// One document with its global rows (absolute row numbers).
 struct GlobalRows {
@@ -52,6 +73,7 @@ Tensor project_global_queries(const GlobalRows& globals, const GlobalProjections
 struct Projection {
   const Tensor& weight;
   const Tensor& bias;
+  const LowRankMatrix& addition;
   Index head_size = 0;
 };
 /// Keys or values of all tokens of a document, to `projected` [H, n, d] fp32.

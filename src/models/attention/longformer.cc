@@ -21,7 +21,8 @@ class LongformerAttention final : public Attention {
         place_(layer_place(layer)),
         query_key_value_(query_key_value(config, layer, source)) {
     const Index width = config.hidden_size;
-    const auto projection = [&](const std::string& part, Tensor& weight, Tensor& bias) {
+    const auto projection = [&](const std::string& part, Tensor& weight, Tensor& bias,
+                                kernels::LowRankMatrix& addition) {
       const std::string name = self_attention_name(layer) + part + "_global";
       additions_.push_back(source.weights.low_rank(name, width, width));
       require(additions_.back().empty() || additions_.back().dropout == 0,
@@ -29,13 +30,14 @@ class LongformerAttention final : public Attention {
               "expected 0 where projections of global tokens are targets, which are "
               "never made of all tokens, found {}",
               additions_.back().dropout);
-      weight = source.weights.get_fp32(name + ".weight", {width, width},
-                                       source.init(name, {width, width}));
+      AddedMatrix read = matrix_fp32(source, name, {.out = width, .in = width});
+      weight = std::move(read.matrix);
+      addition = {.a = read.addition.a, .b = read.addition.b, .scale = read.addition.scale};
       bias = source.weights.get_fp32(name + ".bias", {width}, Init::zeros());
     };
-    projection("query", global_.query_weight, global_.query_bias);
-    projection("key", global_.key_weight, global_.key_bias);
-    projection("value", global_.value_weight, global_.value_bias);
+    projection("query", global_.query_weight, global_.query_bias, global_.query_addition);
+    projection("key", global_.key_weight, global_.key_bias, global_.key_addition);
+    projection("value", global_.value_weight, global_.value_bias, global_.value_addition);
     if (config.edges.empty()) return;
     std::string table = self_attention_name(layer);
     table.replace(table.size() - 1, 1, kEdgeTable);
@@ -89,7 +91,7 @@ class LongformerAttention final : public Attention {
                           .label_keys = edge_keys_};
   }
 
-  /// Projections with the additions of adapters.
+  /// Projections with the additions of an adapter that is trained.
   ops::GlobalProjections global_projections(const ops::Context& context) const {
     ops::GlobalProjections all = global_;
     Tensor* weights[] = {&all.query_weight, &all.key_weight, &all.value_weight};
@@ -107,7 +109,7 @@ class LongformerAttention final : public Attention {
   ops::GlobalProjections global_;
   /// Keys of the kinds of edges, [H, kinds, d].
   std::optional<Tensor> edge_keys_;
-  /// Additions to query, key and value.
+  /// Trained additions to query, key and value.
   std::vector<ops::LowRank> additions_;
 };
 

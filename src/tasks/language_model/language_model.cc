@@ -31,9 +31,11 @@ struct LanguageModel::Implementation {
               weights.tell_nonfinite(options.note);
               return loaded;
             })),
-        symbols(model.config(), folder) {}
+        symbols(model.config(), folder),
+        turns(options.turns ? options.turns : std::make_shared<Turns>()),
+        pass(options.pass) {}
 
-  Turn turn() const { return {turns, threads}; }
+  Turn turn(Turns::Claim claim = {}) const { return {*turns, threads, claim}; }
   /// Every text that is read or written has a pool of its own, in which its past lies while others
   /// have their turn.
   ops::Context context(MemoryPool& memory) const {
@@ -44,7 +46,8 @@ struct LanguageModel::Implementation {
   int threads;
   models::LanguageModel model;
   tasks::Symbols symbols;
-  mutable Turns turns;
+  std::shared_ptr<Turns> turns;
+  std::function<void(const PassReport&)> pass;
 };
 
 namespace {
@@ -224,15 +227,26 @@ void LanguageModel::generate(const std::string& prompt, const GenerateOptions& o
   const ops::Context context = implementation_->context(memory);
   models::State past = model.start(context.dtype);
   tasks::SymbolDecoder decoder(symbols);
+  // Each step is like the last one.
+  double step_seconds = 0;
+  const auto begin = Turns::Clock::now();
   for (std::int64_t i = 0; i < options.characters; ++i) {
     std::vector<float> logits;
     {
-      Turn turn = implementation_->turn();
+      Turn turn =
+          implementation_->turn({.rest = static_cast<double>(options.characters - i) * step_seconds,
+                                 .whole = static_cast<double>(options.characters) * step_seconds,
+                                 .since = begin});
       turn.computes(static_cast<std::int64_t>(next.size()));
       const models::Batch batch = models::segments_of(next, static_cast<Index>(next.size()));
       const Tensor hidden = model.forward(context, batch, {.state = &past});
       const Tensor last = hidden.slice_rows(hidden.rows() - 1, 1);
       logits = model.logits(context, last).to_floats();
+      step_seconds = turn.seconds();
+      if (implementation_->pass) {
+        implementation_->pass(
+            {.documents = 1, .tokens = std::ssize(next), .seconds = step_seconds});
+      }
     }
     require_finite(logits, "logits", fmt::format("prompt and {} characters", i));
     const double uniform = random_uniform(options.seed, static_cast<std::uint64_t>(i));

@@ -38,6 +38,22 @@ OptionFields memory_fields(LanguageModelMemory& memory) {
 
 }  // namespace
 
+OptionFields fields(GenerateOptions& options) {
+  return {{.name = "characters",
+           .value = &options.characters,
+           .help = "how many characters, or tokens, to draw ({})",
+           .type = "N",
+           .least = 1},
+          {.name = "temperature",
+           .value = &options.temperature,
+           .help = "divides the logits; 0 takes the most likely one each time ({})"},
+          {.name = "top_k",
+           .value = &options.top_k,
+           .help = "draw among the N most likely ones; 0 among all ({})",
+           .type = "N"},
+          {.name = "seed", .value = &options.seed, .help = "of the draws ({})", .type = "N"}};
+}
+
 OptionFields fields(LanguageModelTraining& options) {
   OptionFields all = {
       {.name = "config",

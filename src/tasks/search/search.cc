@@ -188,27 +188,37 @@ struct SearchIndex::Contents {
   /// The vectors that are scanned, as the file has them now.
   const index::Codes& current_codes() const {
     const Index version = store.version();
-    if (!codes || version != codes_version || changed) {
+    if (!codes || version != codes_version || codes_change == Change::other) {
       codes = store.codes(width);
-      codes_version = version;
-      changed = false;
+    } else if (codes_change == Change::added) {
+      store.add_new_codes(*codes);
     }
+    codes_version = version;
+    codes_change = Change::none;
     return *codes;
   }
 
   /// The vectors of tokens, as the file has them now.
   const index::TokenCodes& current_token_codes(Index multi_width) const {
     const Index version = store.version();
-    if (!token_codes || version != token_codes_version || tokens_changed) {
+    if (!token_codes || version != token_codes_version || tokens_change == Change::other ||
+        token_codes->vectors.width != multi_width) {
       token_codes = store.tokens().codes(multi_width);
-      token_codes_version = version;
-      tokens_changed = false;
+    } else if (tokens_change == Change::added) {
+      store.tokens().add_new_codes(*token_codes);
     }
+    token_codes_version = version;
+    tokens_change = Change::none;
     return *token_codes;
   }
 
-  /// After a change of documents by this object.
-  void set_changed() const { changed = tokens_changed = true; }
+  /// The work of this object on the documents since the vectors were read, which version() does not
+  /// tell: further ones are there, or others are gone.
+  enum class Change { none, added, other };
+  void note(Change change) const {
+    codes_change = std::max(codes_change, change);
+    tokens_change = std::max(tokens_change, change);
+  }
 
   PassageStore store;
   SearchOptions options;
@@ -220,8 +230,7 @@ struct SearchIndex::Contents {
   bool names_are_from_its_folder = false;
 
  private:
-  /// Whether this object has changed documents, which version() does not tell.
-  mutable bool changed = false, tokens_changed = false;
+  mutable Change codes_change = Change::none, tokens_change = Change::none;
   mutable std::optional<index::Codes> codes;
   mutable std::optional<index::TokenCodes> token_codes;
   mutable Index codes_version = 0, token_codes_version = 0;
@@ -359,14 +368,14 @@ void SearchIndex::put(const std::string& name, std::string_view text,
     multi.emplace_back(one.values);
     if (one.rows > 0) width = std::ssize(one.values) / one.rows;
   }
-  contents_->store.put(
+  const bool replaces = contents_->store.put(
       name, text, stored,
       {.dense = passages.dense.values, .sparse = sparse, .multi = multi, .multi_width = width});
-  contents_->set_changed();
+  contents_->note(replaces ? Contents::Change::other : Contents::Change::added);
 }
 
 std::int64_t SearchIndex::remove(const std::string& name) {
-  contents_->set_changed();
+  contents_->note(Contents::Change::other);
   return contents_->store.remove(name);
 }
 
@@ -381,6 +390,14 @@ std::optional<IndexedDocument> SearchIndex::document(const std::string& name) co
 }
 
 std::string SearchIndex::hash_of(std::string_view text) { return index::text_hash(text); }
+
+std::optional<IndexedDocument> SearchIndex::document_of(const std::string& hash) const {
+  std::optional<index::DocumentRow> row = contents_->store.with_hash(hash);
+  if (!row) return std::nullopt;
+  return indexed(std::move(*row));
+}
+
+std::int64_t SearchIndex::text_bytes() const { return contents_->store.text_bytes(); }
 
 std::string SearchIndex::text(const std::string& name, CharacterSpan span) const {
   return contents_->store.text(needed(contents_->store, name), span.begin, span.end);

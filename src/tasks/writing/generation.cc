@@ -226,6 +226,8 @@ class Writer {
   Tensor encode(const Job& job);
   std::vector<std::int32_t> positions_of(Index tokens) const;
   void start_search(Job& job) const;
+  /// Tokens that the next step reads of each text.
+  Index unread_tokens(const Job& job) const { return job.is_open ? 1 : std::ssize(prompt_); }
   Tensor decode(std::span<Job> jobs);
   std::vector<Index> step(std::vector<Job>& jobs, std::span<float> logits,
                           std::vector<WrittenDocument>& results);
@@ -487,7 +489,7 @@ Tensor Writer::decode(std::span<Job> jobs) {
   next.starts = {0};
   std::vector<Index> last;
   for (Job& job : jobs) {
-    const Index unread = job.is_open ? 1 : std::ssize(prompt_);
+    const Index unread = unread_tokens(job);
     job.is_open = true;
     for (Index row = 0; row < job.search->rows(); ++row) {
       const auto ids = job.search->ids(row).last(at(unread));
@@ -514,13 +516,17 @@ Turns::Claim Writer::claim_of_step(std::span<const Job> jobs) const {
 /// Every text gets its next token.
 void Writer::advance(std::vector<Job>& jobs, std::vector<WrittenDocument>& results) {
   std::vector<float> logits;
+  PassReport report;
+  for (const Job& job : jobs) {
+    report.documents += job.search->rows();
+    report.tokens += job.search->rows() * unread_tokens(job);
+  }
   {
     Turn turn = own_.own.turn(claim_of_step(jobs));
-    std::int64_t rows = 0;
-    for (const Job& job : jobs) rows += job.search->rows();
-    turn.computes(rows);
+    turn.computes(report.documents);
     logits = decode(jobs).to_floats();
-    step_seconds_ = turn.seconds();
+    report.seconds = step_seconds_ = turn.seconds();
+    if (own_.own.pass) own_.own.pass(report);
   }
   const std::vector<Index> parents = step(jobs, logits, results);
   state_.reorder(parents);

@@ -14,6 +14,7 @@ import urllib.request
 
 import longformer_cpp
 import pytest
+from verbs_test import multi_hop_model
 
 BINARY = os.environ["LONGFORMER_BINARY"]
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures"
@@ -21,9 +22,9 @@ FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures"
 #: Names that say where a text comes from, where a result goes, and how a model is loaded.
 FLAGS_OF_FILES = {"help", "text", "lines", "field", "encoding", "output", "format", "json", "adapter", "dtype", "threads", "quiet",
                   "summary", "question_field", "context_file", "include", "exclude"}  # fmt: skip
-PYTHON_INPUTS = {"self", "texts", "text", "pairs", "sentences", "documents", "choices", "show_progress_bar", "output_value", "precision", "convert_to_numpy", "convert_to_tensor",
+PYTHON_INPUTS = {"self", "texts", "text", "paragraphs", "pairs", "sentences", "documents", "choices", "show_progress_bar", "output_value", "precision", "convert_to_numpy", "convert_to_tensor",
                  "device", "batch_size"}  # fmt: skip
-REQUEST_INPUTS = {"inputs", "document", "model", "choices", "texts"}
+REQUEST_INPUTS = {"inputs", "document", "model", "choices", "texts", "paragraphs"}
 
 #: One option under several names: of other projects in the requests, of flags that stand for values.
 SAME = {
@@ -34,6 +35,7 @@ SAME = {
     "aggregation_strategy": "aggregation",
     "split": "truncate",  # TooLong, which requests choose by `truncate` and ?long
     "extend": "truncate",
+    "too_long": "truncate",
     "refuse": "truncate",
     "global_first_token": "global_attention",
     "singletons": "no_singletons",
@@ -50,8 +52,8 @@ EVERYWHERE = {
     "truncation_direction": "of text-embeddings-inference",
 }
 KINDS = {
-    "sparse": "/embed_sparse", "as_query": "/embed_sparse", "top_k": "the whole vector of /embed_sparse",
-    "multi": "no protocol of today has vectors of tokens behind modules; /embed_all gives those of the model"}  # fmt: skip
+    "sparse": "/embed_sparse", "multi": "/embed_multi", "as_query": "/embed_sparse and /embed_multi", "top_k": "/embed_sparse"}  # fmt: skip
+OF_TEXTS = dict.fromkeys(("pooling", "normalize", "truncate_dim"), "one vector for each text")
 PASSAGES = {"passage_tokens": "/embed_passages", "context": "/embed_passages"}
 
 #: Route: verb, function of Python, and the options that one of them lacks, each with its reason.
@@ -62,13 +64,18 @@ TASKS = {
         "truncate_dim": "vectors of passages stay whole in requests and in Python",
         "overlapping_passages": "a flag of `search` only, where it was measured",
         "overlap_tokens": "what is best is measured, so it has no flag"}),  # fmt: skip
+    "/embed_sparse": ("embed", longformer_cpp.Embedder.encode_sparse, PASSAGES | OF_TEXTS | {"sparse": "the route", "multi": "/embed_multi"}),
+    "/embed_multi": ("embed", longformer_cpp.Embedder.encode_multi, PASSAGES | OF_TEXTS | {
+        "sparse": "/embed_sparse", "multi": "the route", "top_k": "/embed_sparse"}),  # fmt: skip
     "/predict": ("classify", longformer_cpp.Classifier.__call__, {
         "raw_scores": "text-embeddings-inference's name of function_to_apply none"}),  # fmt: skip
     "/ner": ("ner", longformer_cpp.Tagger.__call__, {}),
     "/qa": ("qa", longformer_cpp.QuestionAnswerer.__call__, {
         "context": "the text, an input",
         "best": "one answer of several documents; a request has one",
-        "evidence_paragraphs": "multi-hop questions, which no route answers"}),  # fmt: skip
+        "evidence_paragraphs": "/qa_multi_hop"}),  # fmt: skip
+    "/qa_multi_hop": ("qa", longformer_cpp.MultiHopAnswerer.__call__, dict.fromkeys(
+        ("best", "top_k", "no_answer", "stride"), "of answers that are spans of one text")),  # fmt: skip
     "/fill-mask": ("fill-mask", longformer_cpp.MaskFiller.__call__, {
         "targets": "of the pipeline of transformers, for its client"}),  # fmt: skip
     "/choose": ("choose", longformer_cpp.Chooser.__call__, {
@@ -77,6 +84,9 @@ TASKS = {
     "/coref": ("coref", longformer_cpp.CoreferenceResolver.__call__, {}),
     "/summarize": ("summarize", longformer_cpp.Model.summarize, {
         "together": "documents that are written at a time; a request has one"}),  # fmt: skip
+    "/generate": ("generate", longformer_cpp.Model.summarize, {
+        "together": "documents that are written at a time; a request has one",
+        "prompt": "/complete", "characters": "/complete"}),  # fmt: skip
     "/search": ("search", longformer_cpp.SearchIndex.query, {
         "truncate": "no command line has a question that is longer than a model",
         "within": "names of files; requests have `documents`",
@@ -114,13 +124,16 @@ def description(tmp_path_factory):
     base = tmp_path_factory.mktemp("described")
     folders = []
     for name in ("sentence_dense", "tiny_longformer_classifier", "tiny_bert_tagger", "tiny_longformer_qa", "tiny_roberta",
-                 "tiny_longformer_choice", "coreference", "tiny_led"):  # fmt: skip
+                 "tiny_longformer_choice", "coreference", "tiny_led", "vectors_colbert"):  # fmt: skip
         folders.append(base / name)
         shutil.copytree(FIXTURES / name, folders[-1])
         files = {file.name for file in folders[-1].iterdir()}
         if not files & {"tokenizer.json", "vocab.txt", "vocab.json"}:
             for file in ("vocab.txt",) if "bert_" in name else ("vocab.json", "merges.txt"):
                 shutil.copy(FIXTURES / ("tiny_bert" if "bert_" in name else "tiny_roberta") / file, folders[-1])
+    hops = base / "hops"
+    hops.mkdir()
+    folders.append(f"hops={multi_hop_model(hops)}")
     server = subprocess.Popen([BINARY, "serve", *folders, "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         address = server.stdout.readline().split()[-1]

@@ -305,6 +305,45 @@ def test_ids_stay_with_the_index_file(tmp_path):
         assert text.split() == STORY.split() and text == text[:STORY.index("people")] + STORY[STORY.index("people"):].rstrip()
 
 
+def transferred(server):
+    """Bytes that the server has read and written so far."""
+    lines = pathlib.Path(f"/proc/{server.process.pid}/io").read_text().splitlines()
+    counts = dict(line.split(": ") for line in lines)
+    return int(counts["rchar"]) + int(counts["wchar"])
+
+
+def test_a_document_costs_the_same_in_a_large_index(tmp_path):
+    """In the first upload after a start, too."""
+    costs, sizes = {}, {}
+    for count in (10, 1510):
+        data, index = tmp_path / f"{count}.jsonl", tmp_path / f"{count}.index"
+        data.write_text("".join(json.dumps({"text": f"{n} " + "one of them had more than all the others, it was. " * 30}) + "\n" for n in range(count)))
+        subprocess.run([BINARY, "search", MODEL, data, "--field", "text", "--passage-tokens", "16", "--index", index, "--query",
+                        "his"], check=True, capture_output=True)
+        sizes[count] = index.stat().st_size
+        with served("--index", index) as server:
+            # Texts that differ in length get their ids, names and places alike.
+            for number, text in enumerate(("they said that it was his", "she had one of them", "they said that it was his")):
+                before = transferred(server)
+                server.ask("/documents", {"name": "new", "text": text})
+                costs[count, number] = transferred(server) - before
+            names = [one["name"] for one in server.ask("/documents")["documents"] if one["name"].startswith("new")]
+            assert sorted(names) == ["new", "new (2)"]
+    assert sizes[1510] > 4e6
+    for number in range(3):
+        assert costs[1510, number] < costs[10, number] + sizes[1510] / 40, (costs, sizes)
+
+
+def test_documents_of_one_name_are_numbered(tmp_path):
+    with served() as server:
+        names = [server.ask("/documents", {"name": "a", "text": f"they were {n}"})["name"] for n in range(20)]
+        assert names == ["a", *(f"a ({n})" for n in range(2, 21))]
+        ids = {one["name"]: one["id"] for one in server.ask("/documents")["documents"]}
+        server.ask(f"/documents/{ids['a (7)']}", method="DELETE")
+        found = server.ask("/documents", {"name": "a", "text": "she had one"})["name"]
+        assert found in ("a (7)", "a (21)")
+
+
 def test_a_full_disk_costs_the_new_document_alone(tmp_path):
     with served("--index", tmp_path / "index", limit=300_000) as server:
         server.ask("/documents", {"name": "small", "text": "one of them"})

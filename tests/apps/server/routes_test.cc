@@ -33,6 +33,9 @@ const std::vector<Question> kQuestions = {
     {"POST", "/embed", R"({"inputs": [""]})", 400},
     {"POST", "/embed", R"({"inputs": )", 400},
     {"POST", "/embed_all", R"({"inputs": "the of and"})"},
+    {"POST", "/embed_multi", R"({"inputs": ["the of and", "he"], "as_query": true})"},
+    {"POST", "/embed_multi", R"({"inputs": "the", "model": "vectors"})", 424},
+    {"POST", "/embed_sparse", R"({"inputs": "the"})", 424},
     {"POST", "/embed_passages", R"({"inputs": "the of and he was", "passage_tokens": 4})"},
     {"POST", "/similarity",
      R"({"inputs": {"source_sentence": "the", "sentences": ["of", "and"]}})"},
@@ -45,12 +48,14 @@ const std::vector<Question> kQuestions = {
     {"POST", "/decode", R"({"ids": [5, 6]})"},
     {"POST", "/ner", R"({"inputs": "the of and he was"})"},
     {"POST", "/qa", R"({"question": "the", "context": "of and he was in"})"},
+    {"POST", "/qa_multi_hop", R"({"question": "the", "paragraphs": [{"text": "of"}]})", 424},
     {"POST", "/fill-mask", R"({"inputs": "the <mask> and", "top_k": 2})"},
     {"POST", "/choose", R"({"question": "the", "choices": ["of", "and"]})"},
     {"POST", "/coref", R"({"inputs": "he was in the and he was"})"},
     {"POST", "/attention", R"({"inputs": "the of and", "top_k": 2})"},
     {"POST", "/summarize", R"({"inputs": "the of and he", "max_new_tokens": 4})"},
     {"POST", "/summarize", R"({"inputs": "the of and", "max_new_tokens": 3, "stream": true})"},
+    {"POST", "/generate", R"({"inputs": "the of and he", "max_new_tokens": 4, "num_beams": 2})"},
     {"POST", "/models/tokens", R"({"inputs": "the of", "parameters": {}})"},
     {"POST", "/models/nobody", R"({"inputs": "the"})", 404},
     {"POST", "/compare", R"({"a": "x", "b": "y"})", 404},
@@ -98,7 +103,7 @@ bool alike(const Json& a, const Json& b) {
   return true;
 }
 
-/// Servers are made one after the other: each has eight models.
+/// Servers are made one after the other: each has nine models.
 class Routes : public ::testing::Test {
  protected:
   TemporaryFolder folder_;
