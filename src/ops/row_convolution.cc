@@ -62,25 +62,26 @@ Tensor convolved(const Context& context, const Tensor& x, const RowConvolution& 
   const auto [out, in] = sizes_of(convolution);
   const Tensor weight = convolution.weight.to(x.dtype());
   Tensor y = context.memory.tensor(x.shape(), x.dtype());
-  for_convolution_blocks(
-      context, x, convolution.taps(), neighbours, [&](const ConvolutionBlock& block) {
-        Tensor rows = y.slice_rows(block.first, block.rows);
-        for (Index group = 0; group < convolution.groups; ++group) {
-          product({.m = block.rows,
-                   .n = out,
-                   .k = in,
-                   .transpose_b = true,
-                   .lda = in * convolution.groups,
-                   .ldc = y.columns()},
-                  x.dtype(), columns_of(block.features, group * in),
-                  columns_of(weight, group * out * in), y.dtype(), columns_of(rows, group * out));
-        }
-        kernels::add_bias({.bias = convolution.bias.data<float>(),
-                           .rows = block.rows,
-                           .columns = y.columns(),
-                           .stride = y.columns()},
-                          rows.raw(), y.dtype());
-      });
+  for_convolution_blocks(context, x, convolution.taps(), neighbours,
+                         [&, out = out, in = in](const ConvolutionBlock& block) {
+                           Tensor rows = y.slice_rows(block.first, block.rows);
+                           for (Index group = 0; group < convolution.groups; ++group) {
+                             product({.m = block.rows,
+                                      .n = out,
+                                      .k = in,
+                                      .transpose_b = true,
+                                      .lda = in * convolution.groups,
+                                      .ldc = y.columns()},
+                                     x.dtype(), columns_of(block.features, group * in),
+                                     columns_of(weight, group * out * in), y.dtype(),
+                                     columns_of(rows, group * out));
+                           }
+                           kernels::add_bias({.bias = convolution.bias.data<float>(),
+                                              .rows = block.rows,
+                                              .columns = y.columns(),
+                                              .stride = y.columns()},
+                                             rows.raw(), y.dtype());
+                         });
   return y;
 }
 
@@ -97,7 +98,8 @@ void convolved_backward(const Context& context, const Tensor& x, const RowConvol
         dy.dtype(), parameter_gradient(convolution.bias).data<float>());
   }
   for_convolution_blocks(
-      context, x, convolution.taps(), neighbours, [&](const ConvolutionBlock& block) {
+      context, x, convolution.taps(), neighbours,
+      [&, out = out, in = in](const ConvolutionBlock& block) {
         const Tensor rows = dy.slice_rows(block.first, block.rows);
         Tensor dfeatures;
         if (!dx.empty()) dfeatures = context.memory.tensor(block.features.shape(), DType::f32);
