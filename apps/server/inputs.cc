@@ -171,6 +171,11 @@ void check_numbers(const Tokenizer& tokenizer, std::span<const Input> inputs,
   check_answer_size(static_cast<double>(tokens) * numbers_of_token * kNumberBytes, "inputs");
 }
 
+bool wants_stream(const ApiCall& call) {
+  const auto accept = call.request.header("accept").value_or("");
+  return truth_of(call.body, "stream").value_or(accept == "text/event-stream");
+}
+
 std::string text_or_document(Api& api, ApiCall& call, const char* key) {
   std::string text;
   if (const auto id = text_of(call.body, "document")) {

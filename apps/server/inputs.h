@@ -55,6 +55,9 @@ void check_answer_size(double bytes, std::string_view name);
 void check_numbers(const Tokenizer& tokenizer, std::span<const Input> inputs,
                    std::int64_t most_tokens, double numbers_of_token);
 
+/// Whether the answer is to be a stream of events: by `stream`, else by the header Accept.
+bool wants_stream(const ApiCall& call);
+
 /// The text of a member, or that of the document of the library that `document` names.
 std::string text_or_document(Api& api, ApiCall& call, const char* key);
 

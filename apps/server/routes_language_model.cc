@@ -57,8 +57,7 @@ std::optional<HttpResponse> complete(Api& api, ApiCall& call) {
   const std::string prompt = text_of(call.body, "prompt").value_or("");
   call.lengths.inputs = 1;
   call.lengths.characters = characters_of(prompt);
-  const auto accept = call.request.header("accept").value_or("");
-  if (truth_of(call.body, "stream").value_or(accept == "text/event-stream")) {
+  if (wants_stream(call)) {
     stream_completion(call, model, prompt);
     return std::nullopt;
   }

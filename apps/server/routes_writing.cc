@@ -168,9 +168,7 @@ std::optional<HttpResponse> write_text(Api& api, ApiCall& call, bool is_summary)
   Writing writing = {
       .writer = writer, .request = writing_request(api, call, call.body), .is_summary = is_summary};
   if (is_summary) writing.request = writer.for_summaries(std::move(writing.request));
-  const auto accept = call.request.header("accept").value_or("");
-  const bool streams = truth_of(call.body, "stream").value_or(accept == "text/event-stream");
-  if (streams) {
+  if (wants_stream(call)) {
     stream_text(call, writing, text);
     return std::nullopt;
   }

@@ -10,7 +10,7 @@
 namespace longformer::text {
 
 struct SentencePieceModel {
-  /// By their numbers in the file.
+  /// A file has the numbers of these, from 1 on.
   enum class Type { normal = 1, unknown, control, user_defined, unused, byte };
   struct Piece {
     std::string text;

@@ -10,7 +10,6 @@ whose stride is as long as the text has the numbers of the source. Exit code 1 w
 
 import contextlib
 import json
-import math
 import pathlib
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import types
 
 import block_parity
 import longformer_cpp
+import masked_heads
 import model_parity
 import numpy
 import random_models
@@ -60,21 +60,9 @@ def draw(index, decks):
     )
 
 
-def class_of(case):
-    family = "Bert" if case.base == "bert" else "Roberta"
-    return f"{family}For{case.head}" if case.head else f"{family}Model"
-
-
 def save(case, folder, program, seed):
     """The model, and the encoder that `convert` makes of it."""
-    torch.manual_seed(seed)
-    config = (transformers.BertConfig if case.base == "bert" else transformers.RobertaConfig)(**case.config)
-    model = getattr(transformers, class_of(case))(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(0, 0.15) if parameter.dim() > 1 else parameter.normal_(0.5, 0.3)
-    model.save_pretrained(f"{folder}/source")
-    block_parity.write_tokenizer(f"{folder}/source")
+    masked_heads.save_source(case, folder, seed)
     options = [word for key in ("pattern", "stride", "integration", "summary") if key in case.keys
                for word in (f"--{key}", str(case.keys[key]))]  # fmt: skip
     subprocess.run([program, "convert", f"{folder}/source", f"{folder}/target", "--to", "sparse", *options], check=True,
@@ -146,8 +134,7 @@ def nothing_seen_is_zero():
 
 
 def run_theirs(case, folder, call, dtype, targets=None):
-    kind = getattr(transformers, class_of(case))
-    model = kind.from_pretrained(f"{folder}/source", dtype=dtype, attn_implementation="eager").eval()
+    model = masked_heads.source(case, folder, dtype)
 
     def with_mask(layer):
         rows = call["attention_mask"].reshape(-1, case.tokens)
@@ -159,61 +146,6 @@ def run_theirs(case, folder, call, dtype, targets=None):
         layer.attention.self.register_forward_pre_hook(with_mask(number), with_kwargs=True)
     with nothing_seen_is_zero(), model_parity.softmax_in_input_precision():
         return model, model(**call, output_hidden_states=True, output_attentions=True, **(targets or {}))
-
-
-def compare_values(table, case, folder, call):
-    with torch.inference_mode():
-        _, double = run_theirs(case, folder, call, torch.float64)
-        _, single = run_theirs(case, folder, call, torch.float32)
-    wanted = {"output_hidden_states": True, "output_attentions": not case.head}
-    ours = longformer_cpp.load(f"{folder}/target")(**{k: v.numpy() for k, v in call.items()}, **wanted)
-    rows = call["attention_mask"].numpy().reshape(-1) != 0
-    of_tokens = case.head not in ("SequenceClassification", "MultipleChoice")
-    for key in (*block_parity.OUTPUTS, "hidden_states", "attentions"):
-        found, rounded, exact = (getattr(o, key, None) for o in (ours, single, double))
-        if exact is None or found is None or (key == "pooler_output" and case.head):
-            continue
-        lists = key in ("hidden_states", "attentions")
-        for one, near, right in zip(*(x if lists else [x] for x in (found, rounded, exact)), strict=True):
-            one, near, right = numpy.asarray(one), near.numpy(), right.numpy()
-            if key == "attentions":
-                one, near, right = (x[:, :, rows] for x in (one, near, right))
-            elif key in ("hidden_states", "last_hidden_state") or ("logits" in key and of_tokens):
-                one, near, right = (x.reshape(len(rows), -1)[rows] for x in (one, near, right))
-            rounding = model_parity.largest_difference([near], [right])
-            difference = model_parity.largest_difference([one], [right])
-            table.record((key, model_parity.THEIR_ROUNDING), case, rounding, math.inf)
-            to_theirs = model_parity.largest_difference([one], [near])
-            table.record((key, model_parity.OURS_TO_FP32), case, to_theirs, math.inf)
-            table.record((key, model_parity.OURS_TO_DOUBLE), case, difference, max(1e-4, 2 * rounding))
-
-
-def compare_gradients(table, case, folder, call, targets):
-    def gradients(dtype):
-        model, out = run_theirs(case, folder, call, dtype, targets)
-        out.loss.backward()
-        found = {key: p.grad.numpy() for key, p in model.named_parameters() if p.grad is not None}
-        if case.head == "MultipleChoice":
-            # All choices add the same bias: its gradient is 0, and what is found is rounding.
-            del found["classifier.bias"]
-        return out.loss.item(), found
-
-    given = {k: v.numpy() for k, v in (call | targets).items()}
-    found = longformer_cpp.loss_and_gradients(longformer_cpp.load(f"{folder}/target"), **given)
-    table.compare_gradients(case, found, gradients(torch.float64), gradients(torch.float32))
-
-
-def compare_lists(table, case, folder, call):
-    ids = call["input_ids"][0].numpy()
-    model = longformer_cpp.load(f"{folder}/target")
-    pair = [ids, ids[: max(1, len(ids) // 3)]]
-    for one, states in zip(pair, model(input_ids=pair).last_hidden_state, strict=True):
-        alone = model(input_ids=[one]).last_hidden_state[0]
-        table.compare("list of documents, one at a time", case, [states], [alone], 1e-5)
-    if case.keys["integration"] == "merged" and case.keys["stride"] >= case.tokens:
-        source = longformer_cpp.load(f"{folder}/source")(input_ids=[ids]).last_hidden_state
-        found = model(input_ids=[ids]).last_hidden_state
-        table.compare("a stride as long as the text, and the source", case, [numpy.asarray(found)], [numpy.asarray(source)], 1e-5)
 
 
 def compare_bf16(table, case, folder, call):
@@ -235,12 +167,13 @@ def run_case(table, case, program, seed):
     with tempfile.TemporaryDirectory() as folder:
         save(case, folder, program, seed)
         call = call_of(case, generator)
-        compare_values(table, case, folder, call)
+        masked_heads.compare_values(table, case, folder, call, run_theirs)
         # An answer in a text of one token has no choice, and no gradient.
         if case.head and case.mask is None and not (case.head == "QuestionAnswering" and case.tokens == 1):
-            compare_gradients(table, case, folder, call, block_parity.targets_of(case, generator))
+            masked_heads.compare_gradients(table, case, folder, call, block_parity.targets_of(case, generator), run_theirs)
         if not case.head:
-            compare_lists(table, case, folder, call)
+            same = "a stride as long as the text, and the source" if case.keys["integration"] == "merged" and case.keys["stride"] >= case.tokens else ""
+            masked_heads.compare_lists(table, case, folder, call, same)
             compare_bf16(table, case, folder, call)
 
 

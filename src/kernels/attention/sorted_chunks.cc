@@ -466,7 +466,7 @@ class BackwardTiles final : ChunkTiles {
   std::vector<float> mean_;
   std::vector<std::uint8_t> sends_;
   std::vector<float> row_, gradient_row_;
-  /// By row of the document.
+  /// Gradients of each row of the document.
   std::vector<float> query_sums_, key_sums_, value_sums_;
 };
 

@@ -1,5 +1,6 @@
 #include "models/attention/attention.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/error.h"
@@ -48,6 +49,19 @@ std::vector<ops::Linear> projections(const EncoderConfig& config, Index layer,
   layers.push_back(
       stacked_linear(source, keys_and_values, {config.key_width(), config.hidden_size}, has_bias));
   return layers;
+}
+
+void observe(const ops::Context& context, const LayerInput& in,
+             const kernels::AttentionPattern& pattern, std::span<const Tensor> projected,
+             const ObservedHeads& seen) {
+  std::vector<Index> wanted;
+  for (const Index head : in.observer->heads) {
+    if (std::ranges::count(seen.heads, head) > 0) wanted.push_back(head);
+  }
+  ops::attention_probabilities(
+      context, {pattern, in.shared.rows_without_globals},
+      {.query = projected[0], .key = projected[1], .score_term = seen.term_of}, wanted,
+      in.observer->observe);
 }
 
 }  // namespace longformer::models

@@ -185,4 +185,14 @@ std::vector<ops::Linear> projections(const EncoderConfig& config, Index layer,
                                      const LayerSource& source);
 std::string self_attention_name(Index layer);
 
+/// Heads that see the same keys: `term_of(n)` leaves them in a text of n tokens.
+struct ObservedHeads {
+  std::span<const Index> heads;
+  std::function<ops::ScoreTerm(Index n)> term_of;
+};
+/// Shows the observer of a layer those of its heads that are among these.
+void observe(const ops::Context& context, const LayerInput& in,
+             const kernels::AttentionPattern& pattern, std::span<const Tensor> projected,
+             const ObservedHeads& seen);
+
 }  // namespace longformer::models

@@ -105,10 +105,15 @@ class BlockwiseAttention final : public Attention {
     const AttentionRows& rows = *in.shared.rows_without_globals;
     const auto projected = ops::project_heads(context, x, query_key_value_,
                                               std::ssize(pattern.heads), pattern.head_size);
-    if (in.observer != nullptr) observe(context, in, projected);
     std::vector<Tensor> parts;
     std::vector<std::vector<Index>> places;
     for (const auto& [shift, heads] : groups_) {
+      if (in.observer != nullptr) {
+        const auto term = [&, shift = shift](Index n) {
+          return shifted_block_term(blocks_, shift, n);
+        };
+        observe(context, in, pattern_, projected, {heads, term});
+      }
       const auto spec = shifted_block_spec(pattern, blocks_, shift, rows);
       parts.push_back(ops::attention(context, spec, ops::take_heads(context, projected[0], heads),
                                      ops::take_heads(context, projected[1], heads),
@@ -119,23 +124,6 @@ class BlockwiseAttention final : public Attention {
   }
 
  private:
-  void observe(const ops::Context& context, const LayerInput& in,
-               std::span<const Tensor> projected) const {
-    const ops::AttentionSpec dense = {pattern_, in.shared.rows_without_globals};
-    for (const auto& [shift, heads] : groups_) {
-      std::vector<Index> wanted;
-      for (const Index head : in.observer->heads) {
-        if (heads.front() <= head && head <= heads.back()) wanted.push_back(head);
-      }
-      const auto term = [this, shift = shift](Index n) {
-        return shifted_block_term(blocks_, shift, n);
-      };
-      ops::attention_probabilities(context, dense,
-                                   {.query = projected[0], .key = projected[1], .score_term = term},
-                                   wanted, in.observer->observe);
-    }
-  }
-
   kernels::AttentionPattern pattern_;
   ShiftedBlockRecipe blocks_;
   std::vector<ShiftedHeads> groups_;

@@ -110,7 +110,11 @@ class SparseEncoderAttention final : public Attention {
                  const LayerInput& in) const override {
     const auto projected = ops::project_heads(context, x, query_key_value_,
                                               std::ssize(pattern_.heads), pattern_.head_size);
-    if (in.observer != nullptr) observe(context, in, projected);
+    for (const SparseHeads& group : groups_) {
+      if (in.observer == nullptr) break;
+      const auto term = [&](Index n) { return sparse_term(sparse_, group, n); };
+      observe(context, in, pattern_, projected, {group.heads, term});
+    }
     std::vector<Tensor> results;
     std::vector<std::vector<Index>> places;
     for (std::size_t group = 0; group < groups_.size(); ++group) {
@@ -135,21 +139,6 @@ class SparseEncoderAttention final : public Attention {
       parts.push_back({.spec = std::move(spec), .key = projected[1], .value = projected[2]});
     }
     return ops::attention_over(context, projected[0], parts);
-  }
-
-  void observe(const ops::Context& context, const LayerInput& in,
-               std::span<const Tensor> projected) const {
-    const ops::AttentionSpec dense = {pattern_, in.shared.rows_without_globals};
-    for (const SparseHeads& group : groups_) {
-      std::vector<Index> wanted;
-      for (const Index head : in.observer->heads) {
-        if (std::ranges::count(group.heads, head) > 0) wanted.push_back(head);
-      }
-      const auto term = [this, &group](Index n) { return sparse_term(sparse_, group, n); };
-      ops::attention_probabilities(context, dense,
-                                   {.query = projected[0], .key = projected[1], .score_term = term},
-                                   wanted, in.observer->observe);
-    }
   }
 
   kernels::AttentionPattern pattern_;

@@ -128,7 +128,8 @@ LanguageModelEvaluation with_windows(LanguageModelEvaluation options,
   if (options.window == 0) options.window = is_as_trained ? config.trained_length : kWindow;
   if (config.max_positions > 0) options.window = std::min(options.window, config.max_positions);
   if (options.step == 0) {
-    options.step = is_as_trained ? (options.window + 1) / 2 : std::min(kStep, options.window);
+    options.step =
+        is_as_trained ? tasks::scored_part(options.window) : std::min(kStep, options.window);
   }
   if (config.max_positions > 0) options.step = std::min(options.step, options.window);
   return options;

@@ -366,7 +366,7 @@ training::Metrics LanguageModelObjective::evaluate() {
   if (config_.sees_everything()) {
     // It has learned to read segments, not a text without end.
     const Index length = phases_[phase_].length;
-    const LanguageModelEvaluation windows = {.window = length, .step = (length + 1) / 2};
+    const LanguageModelEvaluation windows = {.window = length, .step = tasks::scored_part(length)};
     score = tasks::score_windows(model_, context(), scored, windows, {});
   } else {
     score = tasks::score_streaming(model_, context(), model_.start(dtype_), scored, {},

@@ -38,6 +38,9 @@ struct TextScore {
   std::vector<models::AttentionShares> shares = {};
 };
 
+/// Characters that are scored of each window of a model that learned to read texts of that length.
+constexpr Index scored_part(Index window) { return (window + 1) / 2; }
+
 /// For every `step` characters one window that ends with them: they see window − step characters
 /// or more, where there are so many. Models that route a text as a whole read what is scored
 /// character by character, as the others would tell of what comes. Throws Error unless 1 ≤ step ≤
