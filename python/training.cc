@@ -56,8 +56,8 @@ class PythonRanks : public Ranks {
         error.restore();
         throw Interrupted();
       }
-      const std::string text = nb::cast<std::string>(nb::str(error.value()));
-      throw std::runtime_error(text);
+      const auto name = nb::cast<std::string>(error.type().attr("__name__"));
+      throw std::runtime_error(name + ": " + nb::cast<std::string>(nb::str(error.value())));
     }
   }
 

@@ -72,7 +72,7 @@ def finetune(
     raised. A second Ctrl-C ends it at once.
 
     With ranks (`longformer_cpp.ranks`) several processes train together: a step has as many times the examples. When one
-    does not answer any more, the others end with a LongformerError and leave a checkpoint."""
+    does not answer any more, the others end with a Error and leave a checkpoint."""
     given = {**options, "data": as_path(data, "data"), "output_dir": output_dir, "callback": callback, "ranks": ranks}
     return TrainingResult(as_path(output_dir, "output_dir"), **_native.finetune(as_path(model, "model"), given))
 

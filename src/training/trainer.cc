@@ -624,23 +624,24 @@ void Trainer::write_checkpoint() {
 
 void Trainer::end_without(const RankLost& lost) {
   const fs::path folder = setup_.options.output_dir;
-  const auto write = [&] {
+  const std::string what =
+      fmt::format("step {}: rank {} of {}: expected an answer of the others, found none: {}",
+                  state_.step + 1, team_.rank(), team_.size(), lost.what());
+  try {
     // The others may be on the same disk: who holds the folder writes.
     if (!lock_) {
       fs::create_directories(folder);
       lock_.emplace(folder, "output_dir");
     }
-    if (state_.step > 0 && !fs::exists(checkpoints_.folder(state_.step))) write_checkpoint();
-  };
-  std::string kept;
-  try {
-    write();
-    kept = last_good();
-  } catch (const std::exception& error) {
-    kept = fmt::format("no checkpoint was written here ({})", error.what());
+  } catch (const std::exception&) {
+    fail("{}; another rank writes the checkpoint into {}", what, folder.string());
   }
-  fail("step {}: expected an answer of all {} ranks, found rank {} without one: {}; {}",
-       state_.step + 1, team_.size(), team_.rank(), lost.what(), kept);
+  try {
+    if (state_.step > 0 && !fs::exists(checkpoints_.folder(state_.step))) write_checkpoint();
+  } catch (const std::exception& error) {
+    fail("{}; no checkpoint could be written: {}; {}", what, error.what(), last_good());
+  }
+  fail("{}; {}", what, last_good());
 }
 
 void Trainer::finish() {
