@@ -43,7 +43,7 @@ def member(rank, others, closed, out, work, arguments, options):
 
 
 def together(count, work, arguments, options):
-    """What became of each rank that lived to tell it."""
+    """The end of each rank that lived to tell it."""
     context = multiprocessing.get_context("fork")
     pairs = [context.Pipe() for _ in range(1, count)]
     out = context.Queue()

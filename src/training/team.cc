@@ -4,22 +4,29 @@
 #include <exception>
 #include <string>
 
+#include "core/collective.h"
 #include "core/error.h"
 #include "core/hash.h"
 
 namespace longformer::training {
 
-template <typename Number>
-void Team::sum_all(std::span<Number> values) const {
-  if (size() == 1 || values.empty()) return;
+namespace {
+
+/// Calls `send`, whose exceptions mean that a rank is lost.
+template <typename Send>
+void sent(Send&& send) {
   try {
-    ranks_->sum(values);
+    send();
   } catch (const std::exception& error) {
     throw RankLost(error.what());
   }
 }
 
-void Team::sum(std::span<double> values) const { sum_all(values); }
+}  // namespace
+
+void Team::sum(std::span<double> values) const {
+  if (size() > 1) sent([&] { ranks_->sum(values); });
+}
 
 void Team::sum_gradients(ParameterSet& parameters) const {
   if (size() == 1) return;
@@ -34,7 +41,7 @@ void Team::sum_gradients(ParameterSet& parameters) const {
     const Tensor& value = parameters.items()[i].value;
     Tensor& gradient = value.gradient()->sum;
     if (gradient.empty()) gradient = Tensor::zeros(value.shape(), DType::f32);
-    sum_all(std::span(gradient.data<float>(), static_cast<std::size_t>(gradient.size())));
+    sent([&] { sum_over(*ranks_, gradient); });
   }
 }
 
@@ -58,11 +65,7 @@ void Team::check_same(std::uint64_t number, std::string_view what) const {
 
 std::uint64_t hash_of(const ParameterSet& parameters) {
   std::uint64_t hash = fnv1a({});
-  for (const Parameter& parameter : parameters.items()) {
-    const Tensor& value = parameter.value;
-    const auto bytes = static_cast<std::size_t>(value.size()) * sizeof(float);
-    hash = fnv1a({reinterpret_cast<const char*>(value.data<float>()), bytes}, hash);
-  }
+  for (const Parameter& parameter : parameters.items()) hash = hash_of(parameter.value, hash);
   return hash;
 }
 

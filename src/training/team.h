@@ -1,4 +1,4 @@
-// What the ranks of a training say to each other.
+// The words between the ranks of a training.
 #pragma once
 
 #include <cstdint>
@@ -40,9 +40,6 @@ class Team {
   void check_same(std::uint64_t number, std::string_view what) const;
 
  private:
-  template <typename Number>
-  void sum_all(std::span<Number> values) const;
-
   const Ranks* ranks_;
 };
 
