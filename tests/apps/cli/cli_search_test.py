@@ -266,7 +266,7 @@ class TestSearch:
         os.mkfifo(pipe)
         command = [BINARY, "search", longformer, novels[0], pipe, "--index", index, "--query", "a", *self.PASSAGES]
         with subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            # What a buffer kept would be written to nobody.
+            # A buffer would be written to nobody.
             with open(pipe, "wb", buffering=0) as never:
                 never.write(b"a")
                 end = time.monotonic() + 60
