@@ -112,16 +112,18 @@ bool is_of_decoder(const EncoderConfig& config, const std::string& name) {
   return config.decoder && name.starts_with("decoder.");
 }
 
-}  // namespace
-
 /// A model with a head has a prefix before encoder and pooler in `transformers`.
-std::string written_name(const EncoderConfig& config, const std::string& name) {
-  const TensorNames& names = config.family->names;
+std::string prefix_of(const EncoderConfig& config, const std::string& name) {
   const bool is_inside =
       is_of_encoder(name) || name.starts_with("pooler.") || is_of_decoder(config, name);
-  if (!is_inside) return names.file_name(name);
   const bool has_head = !config.architecture.ends_with("Model");
-  return (has_head ? std::string(names.prefixes[0]) : "") + names.file_name(name);
+  return is_inside && has_head ? std::string(config.family->names.prefixes[0]) : "";
+}
+
+}  // namespace
+
+std::string written_name(const EncoderConfig& config, const std::string& name) {
+  return prefix_of(config, name) + config.family->names.file_name(name);
 }
 
 bool is_kept_by_adapters(const EncoderConfig& config, const std::string& name) {
@@ -176,7 +178,10 @@ void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
   if (weights.trained_adapter() != nullptr) {
     write_adapter({.base = trained.source.string(),
                    .architecture = config.architecture,
-                   .name_of = [&](const std::string& name) { return written_name(config, name); }},
+                   .name_of =
+                       [&](const std::string& name) {
+                         return prefix_of(config, name) + config.family->names.module_name(name);
+                       }},
                   weights, target);
     return;
   }
