@@ -39,9 +39,10 @@ std::map<std::string, Tensor> all_tensors(const Weights& weights) {
 
 /// The part of a model that a tensor belongs to, by a name that peft finds: that of a module, or
 /// the end of it.
-std::string module_of(const std::string& name) {
-  if (!is_of_encoder(name)) return name.substr(0, name.find('.'));
-  const std::string layer = name.substr(0, name.rfind('.'));
+std::string module_of(const TensorNames& names, const std::string& name) {
+  const std::string written = names.module_name(name);
+  if (!is_of_encoder(name)) return written.substr(0, written.find('.'));
+  const std::string layer = written.substr(0, written.rfind('.'));
   return layer.substr(layer.rfind('.') + 1);
 }
 
@@ -49,7 +50,7 @@ std::string module_of(const std::string& name) {
 class TrainedAdapter {
  public:
   TrainedAdapter(const WrittenAdapter& written, const Weights& weights)
-      : config_(*weights.trained_adapter()) {
+      : config_(*weights.trained_adapter()), names_(weights.tensor_names()) {
     std::vector<std::string> others;
     for (const auto& [name, value] : weights.parameters()) {
       const std::string layer = layer_of(written.name_of(name));
@@ -95,7 +96,7 @@ class TrainedAdapter {
                                      : fmt::format("{}{}", kPeftPrefix, written),
                           value);
     if (is_bias && config_.bias != "none") return;
-    const std::string module = module_of(name);
+    const std::string module = module_of(names_, name);
     const bool is_known =
         std::any_of(config_.whole.begin(), config_.whole.end(),
                     [&](const std::string& known) { return ends_with_name(known, module); });
@@ -103,6 +104,7 @@ class TrainedAdapter {
   }
 
   AdapterConfig config_;
+  TensorNames names_;
   std::vector<std::string> layers_;
   std::vector<std::pair<std::string, Tensor>> tensors_;
 };

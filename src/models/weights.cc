@@ -38,7 +38,8 @@ std::pair<std::string, std::string> parts_of(const std::string& tensor) {
   return {tensor.substr(0, dot), tensor.substr(dot)};
 }
 
-/// What an adapter adds to a tensor of a layer; of a bias as a matrix of one column.
+/// Addition of an adapter to a tensor of a layer, to a bias as a matrix of one column; may be
+/// empty.
 ops::LowRank addition_to(const Adapter::Layer& layer, const std::string& ending) {
   if (ending == kWeight) return {.a = layer.a, .b = layer.b, .scale = layer.scale};
   if (ending != ".bias" || layer.bias.empty()) return {};

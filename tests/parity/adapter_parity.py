@@ -134,7 +134,8 @@ VARIANTS = {
     "mpnet": of_modules(["q", "v"], "k", "intermediate.dense"),
     "deberta-v2": of_modules(["query_proj", "value_proj"], "key_proj", "intermediate.dense"),
     "electra": of_modules(["query", "value"], "key", "embeddings_project"),
-    "distilbert": of_modules(["q_lin", "v_lin"], "k_lin", "lin2"),
+    # peft itself refuses all layers of its head.
+    "distilbert": {name: settings for name, settings in of_modules(["q_lin", "v_lin"], "k_lin", "lin2").items() if name != "all linear"},
 }
 # Biases of modules that are packed in the file are read, not trained.
 PACKED = {"gte", "jina_embeddings_v3"}

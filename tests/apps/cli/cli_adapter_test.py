@@ -130,6 +130,13 @@ class TestTraining:
         done = train(base, data, tmp_path / "none", "--lora-rank", 2, "--lora-target", "Wqkv")
         done.fails(2, "--lora-target", "q_proj", "Wqkv")
 
+    def test_whole_parts_have_the_names_of_modules(self, data, tmp_path):
+        """peft would leave out a part of another name without a word."""
+        train(FIXTURES / "tiny_deberta_v2", data, tmp_path / "out", "--lora-rank", 1).passes()
+        config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+        assert sorted(config["modules_to_save"]) == ["classifier", "pooler"]
+        assert "base_model.model.pooler.dense.weight" in tensors_of(tmp_path / "out" / "adapter_model.safetensors")
+
     def test_masked_words(self, base, tmp_path):
         corpus = write(tmp_path / "corpus.txt", text(90, 1))
         run("pretrain-mlm", base, corpus, "--output-dir", tmp_path / "out", "--max-steps", 2, "--lora-rank", 2,
