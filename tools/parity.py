@@ -55,6 +55,7 @@ COMPARISONS = {
     "gradient_parity.py": Comparison(("--count", "48", "--longest", "700"), models=48),
     "head_parity.py": Comparison(models=96),
     "initial_parity.py": Comparison((PROGRAM,)),
+    "inside_parity.py": Comparison((PROGRAM,), models=96),
     "metrics_parity.py": Comparison((PROGRAM,)),
     "minilm_parity.py": Comparison((MINILM,)),
     "modern_changes_parity.py": Comparison((PROGRAM,)),
