@@ -46,6 +46,7 @@ NEEDS = {
     "experiments/retrieval/beir.py": (["model", "folder"], "squad/dev-v1.1.json"),
     "experiments/retrieval/fusion.py": (["model"], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/retrieval/handbook.py": (["ja-JP", "ja"], "ja-JP"),
+    "experiments/retrieval/million.py": (["model", "--work", "work"], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/retrieval/program.py": (["model"], "squad/dev-v1.1.json"),
     "experiments/retrieval/reranker.py": (["model", "folder"], "train.jsonl"),
     "experiments/retrieval/run.py": (["bert", "model"], "wiki_en_extract/enwiki_AA.txt.xz"),

@@ -45,6 +45,7 @@ PUBLIC = {
     "error": "core",
     "options": "core",
     "report": "core",
+    "ranks": "core",
     "document": "core",
     "text": "text",
     "training": "training",

@@ -14,7 +14,15 @@ DocumentStream::DocumentStream(const InputOptions& inputs, bool json, Messages& 
       progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {}
 
 bool DocumentStream::read(Document& document) {
-  if (!inputs_.next(document)) return false;
+  std::int64_t left_out = 0, bytes = 0;
+  while (true) {
+    if (!inputs_.next(document)) return false;
+    if (!is_left_out_ || !is_left_out_(document)) break;
+    ++left_out;
+    bytes += document.bytes;
+  }
+  document.left_out = left_out;
+  document.left_out_bytes = bytes;
   std::string text = std::exchange(document.text, {});
   waiting_.push(document, document.bytes);
   document.text = std::move(text);
@@ -51,6 +59,7 @@ TextUnit DocumentStream::begin_unit(std::vector<Document> all, std::size_t first
   unit_size_ = all.size();
   std::int64_t bytes = 0;
   for (Document& document : all) {
+    progress_.leave_out(document.left_out, document.left_out_bytes);
     if (!document.error.empty()) continue;
     bytes += document.bytes;
     unit.texts.push_back(std::exchange(document.text, {}));

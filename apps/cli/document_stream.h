@@ -68,6 +68,10 @@ class DocumentStream {
 
   /// Replaces the JSON line of a failed document.
   void write_failures(WriteFailure write) { write_failure_ = std::move(write); }
+  /// Leaves out documents of which this is true; it is asked on the thread that reads.
+  void leave_out(std::function<bool(Document&)> is_left_out) {
+    is_left_out_ = std::move(is_left_out);
+  }
   /// How the verb calls the way out for documents that are too long.
   void advise(std::string_view split) { split_ = split; }
 
@@ -193,6 +197,7 @@ class DocumentStream {
   std::size_t unit_size_ = 0;
   std::string_view split_ = kStrideAdvice;
   WriteFailure write_failure_;
+  std::function<bool(Document&)> is_left_out_;
   Output output_;
   ProgressLine progress_;
   ProgressCallback report_;

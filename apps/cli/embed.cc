@@ -14,7 +14,9 @@
 #include "longformer/error.h"
 #include "option_flags.h"
 #include "output.h"
+#include "output_files.h"
 #include "read_ahead.h"
+#include "resumed_output.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -47,6 +49,8 @@ struct EmbedFlags {
   KindOptions kinds;
   std::string output;
   std::string format;
+  /// Goes on with the files of a run that has ended early.
+  bool resume = false;
 
   bool many_rows() const { return multi || has_passages || options.pooling == Pooling::tokens; }
 
@@ -87,8 +91,57 @@ void check_kinds(const EmbedFlags& flags) {
   }
 }
 
+void check_resume(const EmbedFlags& flags) {
+  if (!flags.resume) return;
+  if (flags.output.empty()) {
+    throw UsageError("--resume", "expected a file to go on with: add --output vectors.npy");
+  }
+  const Format format = flags.chosen_format();
+  const std::string suffix = suffix_of(flags.output);
+  if (format == Format::text || suffix == ".json" || suffix == ".txt") {
+    throw UsageError("--resume", fmt::format("expected an output that can grow, .npy or .jsonl, "
+                                             "found {}",
+                                             in_quotes(flags.output)));
+  }
+  const std::string lines = resumed_names(flags.output).lines;
+  if (format == Format::npy && (flags.model.json || lines == flags.output)) {
+    throw UsageError(
+        "--resume",
+        fmt::format("the lines of JSON are in '{}' beside the array: {}", lines,
+                    flags.model.json ? "leave out --json" : "give the array another name"));
+  }
+}
+
+/// All that the vectors depend on, and what is read.
+RunSettings settings_of(const EmbedFlags& flags, const Embedder& embedder) {
+  EmbedFlags copy = flags;
+  RunSettings settings = {
+      {"model", flags.model.model},
+      {"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
+      {"dtype", flags.model.dtype},
+      {"field", flags.inputs.field},
+      {"lines", fmt::format("{}", flags.inputs.lines)},
+      {"shard", flags.inputs.shard.text()},
+      {"sparse", fmt::format("{}", flags.sparse)},
+      {"multi", fmt::format("{}", flags.multi)},
+      {"pooling_passages", fmt::format("{}", flags.has_passages)},
+  };
+  OptionFields options = without(fields(copy.options), {"batch_tokens", "prompt", "prompt_name"});
+  for (OptionField& field : only(fields(copy.passages), {"passage_tokens", "context"})) {
+    options.push_back(std::move(field));
+  }
+  for (OptionField& field : fields(copy.kinds)) options.push_back(std::move(field));
+  for (OptionField& field : options) {
+    field.help = "{}";
+    settings.emplace_back(field.name, help_of(field));
+  }
+  settings.emplace_back("prompt", embedder.prompt(flags.options));
+  return settings;
+}
+
 void check(const EmbedFlags& flags) {
   check_kinds(flags);
+  check_resume(flags);
   if (flags.has_passages && flags.options.too_long != TooLong::refuse) {
     throw UsageError(
         "--pooling passages reads documents of any length: leave out --truncate and --split");
@@ -105,10 +158,16 @@ void check(const EmbedFlags& flags) {
 /// Target of vectors, in each of the formats. Keeps the place of documents that failed.
 class VectorWriter {
  public:
-  VectorWriter(const EmbedFlags& flags, std::int64_t embedding_size)
+  VectorWriter(const EmbedFlags& flags, const Embedder& embedder, std::int64_t embedding_size)
       : flags_(flags),
         format_(flags.chosen_format()),
         columns_(static_cast<std::size_t>(embedding_size)) {
+    if (flags.resume) {
+      resumed_.emplace(flags.output, format_ == Format::npy ? embedding_size : 0,
+                       settings_of(flags, embedder));
+      rows_ = resumed_->rows();
+      return;
+    }
     if (!flags.output.empty()) file_.emplace(flags.output);
     if (format_ != Format::npy) return;
     if (output().is_terminal()) {
@@ -117,21 +176,22 @@ class VectorWriter {
     npy_.emplace(output(), embedding_size);
   }
 
+  /// The files of --resume.
+  std::optional<ResumedOutput>& resumed() { return resumed_; }
+
   void write(const Document& document, const Embedding& embedding) {
     if (format_ == Format::text) {
       write_text(embedding.values);
       return;
     }
-    if (npy_) npy_->write_rows(embedding.values);
-    if (format_ == Format::json || flags_.model.json) describe(document, embedding);
+    put(embedding.values, [&] { return described(document, embedding); });
     rows_ += embedding.rows;
   }
 
   void write(const Document& document, const SparseEmbedding& embedding,
              const Tokenizer& tokenizer) {
     if (format_ == Format::json) {
-      const std::string json = to_json(embedding, tokenizer);
-      output().write_object(document.json().add_members(json).object());
+      put({}, [&] { return document.json().add_members(to_json(embedding, tokenizer)).object(); });
       return;
     }
     std::vector<TokenWeight> weights = embedding.weights;
@@ -144,23 +204,31 @@ class VectorWriter {
   }
 
   void write_failed(const Document& document, const std::string& reason) {
-    if (!flags_.many_rows()) {
-      if (format_ == Format::text) output().write("\n");
-      if (npy_) {
-        npy_->write_rows(std::vector<float>(columns_, std::numeric_limits<float>::quiet_NaN()));
-        ++rows_;
-      }
+    // A file that could not be read may be there when the run is gone on with.
+    const bool is_document = document.line > 0 || document.error.empty();
+    if (resumed_ && (document.is_repeated || !is_document)) return;
+    const bool has_row = !flags_.many_rows();
+    if (has_row && format_ == Format::text) output().write("\n");
+    std::vector<float> row;
+    if (has_row && format_ == Format::npy) {
+      row.assign(columns_, std::numeric_limits<float>::quiet_NaN());
+      ++rows_;
     }
-    if (format_ == Format::json || flags_.model.json) {
-      lines().write_object(document.json().add("error", reason).object());
-    }
+    put(row, [&] {
+      JsonLine json = document.json();
+      json.add("error", reason);
+      if (resumed_ && !has_row) json.add("rows", std::int64_t{0});
+      return json.object();
+    });
   }
 
   void flush() {
+    if (resumed_) return resumed_->flush();
     if (format_ != Format::npy) output().flush();
   }
 
   void finish() {
+    if (resumed_) resumed_->finish();
     if (npy_) npy_->finish();
     output().finish();
   }
@@ -176,10 +244,19 @@ class VectorWriter {
     }
   }
 
-  void describe(const Document& document, const Embedding& embedding) {
+  /// Rows of the array, where there is one, and the JSON object about a document, where it is
+  /// asked for.
+  template <typename Object>
+  void put(std::span<const float> rows, const Object& object) {
+    if (resumed_) return resumed_->add(object(), format_ == Format::npy ? rows : decltype(rows)());
+    if (npy_ && !rows.empty()) npy_->write_rows(rows);
+    if (format_ == Format::json || flags_.model.json) lines().write_object(object());
+  }
+
+  std::string described(const Document& document, const Embedding& embedding) const {
     EmbeddingForm form = {.many_rows = flags_.many_rows()};
-    if (npy_) form.first_row = rows_;
-    lines().write_object(document.json().add_members(to_json(embedding, form)).object());
+    if (format_ == Format::npy) form.first_row = rows_;
+    return document.json().add_members(to_json(embedding, form)).object();
   }
 
   const EmbedFlags& flags_;
@@ -188,6 +265,7 @@ class VectorWriter {
   Output stdout_;
   std::optional<Output> file_;
   std::optional<NpyWriter> npy_;
+  std::optional<ResumedOutput> resumed_;
   std::int64_t rows_ = 0;
 };
 
@@ -199,7 +277,8 @@ class EmbedRun {
         options_(flags.options),
         documents_(flags.inputs, false, messages),
         embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
-        writer_(flags, flags.multi ? embedder_.multi_size() : embedder_.embedding_size(options_)) {
+        writer_(flags, embedder_,
+                flags.multi ? embedder_.multi_size() : embedder_.embedding_size(options_)) {
     // An option that the model cannot take is no fault of a document.
     static_cast<void>(embedder_.max_length(options_));
     static_cast<void>(embedder_.prompt(options_));
@@ -207,6 +286,7 @@ class EmbedRun {
     documents_.write_failures([this](const Document& document, const std::string& reason) {
       writer_.write_failed(document, reason);
     });
+    if (flags.resume) leave_out_what_is_done();
   }
 
   void run() {
@@ -223,6 +303,15 @@ class EmbedRun {
   }
 
  private:
+  void leave_out_what_is_done() {
+    ResumedOutput& resumed = *writer_.resumed();
+    if (resumed.documents() > 0) {
+      messages_.note(fmt::format("{}: {} done before", flags_.output,
+                                 counted(resumed.documents(), "document")));
+    }
+    documents_.leave_out([&resumed](Document& document) { return resumed.is_done(document); });
+  }
+
   std::vector<VectorsOutcome> embedded(const TextUnit& unit) {
     if (unit.texts.empty()) return {};
     try {
@@ -320,6 +409,9 @@ void add_options(CLI::App& verb, EmbedFlags& flags) {
              ".npy");
   add_choice(verb, "--format", flags.format, {"text", "json", "npy"},
              "text, json or npy; else by the name of --output, else text");
+  verb.add_flag("--resume", flags.resume,
+                "write .npy (with lines of JSON beside it) or .jsonl in groups that outlive the "
+                "process, and leave out documents that are in them");
 }
 
 }  // namespace
@@ -334,6 +426,8 @@ void add_embed(CLI::App& program, Action& action) {
                 .examples = "longformer embed MODEL --text \"one sentence\"\n"
                             "longformer embed MODEL novels/*.txt --split --output novels.npy\n"
                             "longformer embed MODEL articles.jsonl --field text --json\n"
+                            "longformer embed MODEL corpus/*.jsonl --field text -o vectors-3.npy "
+                            "--resume --shard 3/8\n"
                             "longformer embed SPLADE articles.jsonl --field text --sparse --json"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);

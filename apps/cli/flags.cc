@@ -107,6 +107,10 @@ void add_inputs(CLI::App& verb, InputOptions& inputs) {
                   "each line is a JSON object that holds the document in this field")
       ->type_name("NAME");
   add_encoding(verb, inputs.encoding);
+  verb.add_option_function<std::string>(
+          "--shard", [&inputs](const std::string& text) { inputs.shard = shard_of(text); },
+          "part I of N of the documents, cut by a hash of their ids, else of file and line")
+      ->type_name("I/N");
 }
 
 CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding) {

@@ -150,6 +150,8 @@ std::string Document::label() const {
   return fmt::format("{}:{}", file, line);
 }
 
+std::string Document::name() const { return id.empty() ? json().object() : id; }
+
 std::string Document::field() const { return quoted_name(label()); }
 
 JsonLine Document::json() const {
@@ -192,29 +194,37 @@ Inputs::Inputs(const InputOptions& options, Messages& messages) : options_(optio
   for (const std::string& text : options_.texts) {
     total_bytes_ += static_cast<std::int64_t>(text.size());
   }
-  if (!known) total_bytes_ = 0;
+  total_bytes_ = known ? total_bytes_ / options_.shard.count : 0;
   const bool one_each = !options_.lines && options_.field.empty();
   if (one_each || options_.files.empty()) {
-    total_documents_ = static_cast<std::int64_t>(options_.files.size() + options_.texts.size());
+    const auto all = static_cast<std::int64_t>(options_.files.size() + options_.texts.size());
+    total_documents_ = options_.shard.is_whole() ? all : 0;
   }
+}
+
+bool Inputs::is_ours(const Document& document) const {
+  const bool is_file = document.line == 0 && !document.error.empty();
+  return is_file || options_.shard.is_whole() || options_.shard.has(document.name());
 }
 
 bool Inputs::next(Document& document) {
   document = Document();
-  if (next_text_ < options_.texts.size()) {
+  while (next_text_ < options_.texts.size()) {
     document.file = "--text";
     document.text = options_.texts[next_text_++];
     document.bytes = std::ssize(document.text);
     document.line = static_cast<std::int64_t>(next_text_);
-    return true;
+    if (is_ours(document)) return true;
   }
   while (lines_ || next_file_ < options_.files.size()) {
     if (lines_) {
-      if (next_line(document)) return true;
+      if (next_line(document) && is_ours(document)) return true;
       continue;
     }
+    document = Document();
     document.file = options_.files[next_file_++];
     if (!options_.lines && options_.field.empty()) {
+      if (!is_ours(document)) continue;
       read_whole(document, options_);
       return true;
     }

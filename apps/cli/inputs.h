@@ -14,6 +14,7 @@
 #include "longformer/text.h"
 #include "messages.h"
 #include "output.h"
+#include "shard.h"
 
 namespace longformer::cli {
 
@@ -42,9 +43,15 @@ struct Document {
   bool is_no_text = false;
   /// The kind of such a file, where its first bytes tell it.
   FileKind kind = {};
+  /// Another document of the input has the same id, and counts.
+  bool is_repeated = false;
+  /// Documents and bytes that were read before this one and left out.
+  std::int64_t left_out = 0, left_out_bytes = 0;
 
   /// "file" or "file:line"; what messages about the document begin with.
   std::string label() const;
+  /// The name that tells it from others: its id, else file and line. As JSON.
+  std::string name() const;
   /// Place of the document as one field of a line.
   std::string field() const;
   /// {"file": …, "line": …}, with null for line 0, and "id" where there is one; what JSON lines
@@ -69,6 +76,8 @@ struct InputOptions {
   std::string format = {};
   /// Encoding of the files and stdin. Its notes go to the messages.
   TextEncoding encoding = {};
+  /// The part of the documents that is handed out.
+  Shard shard = {};
 };
 
 /// Tells the notes of an encoding, those of each text once.
@@ -92,6 +101,8 @@ class Inputs {
   /// Begins with the lines of a file; false leaves the reason in the document.
   bool open(Document& document);
   bool next_line(Document& document);
+  /// Whether it is in the part of this process; a file that cannot be read is in all.
+  bool is_ours(const Document& document) const;
 
   InputOptions options_;
   std::size_t next_text_ = 0;

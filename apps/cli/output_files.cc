@@ -100,7 +100,13 @@ bool is_one(const std::string& a, const std::string& b) {
 
 std::string temporary_name(const std::string& file) { return file + ".part"; }
 
+ResumedNames resumed_names(const std::string& output) {
+  return {.lines = fs::path(output).replace_extension(".jsonl").string(),
+          .settings = fs::path(output).replace_extension(".settings.json").string()};
+}
+
 std::vector<std::string> checked_outputs(const CLI::App& verb) {
+  const CLI::Option* resume = verb.get_option_no_throw("--resume");
   std::vector<NamedFile> inputs, outputs;
   for (const CLI::Option* option : verb.get_options()) {
     if (!is_input(*option) && !is_output(*option)) continue;
@@ -111,6 +117,11 @@ std::vector<std::string> checked_outputs(const CLI::App& verb) {
   for (const NamedFile& output : outputs) {
     check_inputs(output, output.file, inputs);
     check_inputs(output, temporary_name(output.file), inputs);
+    if (resume != nullptr && !resume->empty()) {
+      const ResumedNames beside = resumed_names(output.file);
+      check_inputs(output, beside.lines, inputs);
+      check_inputs(output, beside.settings, inputs);
+    }
     for (const NamedFile& other : outputs) {
       if (&other == &output) break;
       if (is_one(other.file, output.file)) {

@@ -118,6 +118,14 @@ void ProgressLine::show(const Progress& progress) {
   print(line);
 }
 
+void ProgressLine::leave_out(std::int64_t documents, std::int64_t bytes) {
+  const auto reduce = [](std::int64_t& total, std::int64_t by) {
+    if (total > 0) total = std::max<std::int64_t>(total - by, 1);
+  };
+  reduce(total_documents_, documents);
+  reduce(total_bytes_, bytes);
+}
+
 void ProgressLine::tell(std::string_view line) {
   if (enabled_ && is_due()) print(line);
 }

@@ -46,6 +46,8 @@ class ProgressLine {
 
   /// The next unit of work: so many documents of so many bytes. Closes the unit before.
   ProgressCallback unit(std::int64_t documents, std::int64_t bytes);
+  /// So many documents and bytes of the totals are no work.
+  void leave_out(std::int64_t documents, std::int64_t bytes);
   /// Reports work before the first unit.
   void tell(std::string_view line);
 

@@ -15,6 +15,7 @@
 #include "flags.h"
 #include "longformer/error.h"
 #include "progress.h"
+#include "read_ahead.h"
 
 namespace longformer::cli {
 namespace {
@@ -25,6 +26,9 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kToldByName = 10;
 /// And so many of each kind that is known.
 constexpr std::ptrdiff_t kShownOfAKind = 3;
+
+/// Documents that are written together at the most, and bytes of their texts.
+constexpr UnitLimits kTogether = {.documents = 256, .bytes = std::size_t{1} << 18};
 
 bool is_folder(const std::string& name) {
   std::error_code error;
@@ -104,10 +108,14 @@ class DocumentAdder {
   /// through a link perhaps, keeps that.
   void name_files() {
     std::map<std::string, std::string> indexed;
-    for (const IndexedDocument& document : index_.list()) {
-      const std::string name = without_line(document.name);
+    std::string file;
+    index_.each_name([&](const std::string& document) {
+      const std::string name = without_line(document);
+      // Lines of a file come behind each other.
+      if (name == file) return;
+      file = name;
       indexed.emplace(identity_of(names_.path(name)), name);
-    }
+    });
     std::set<std::string> seen;
     std::erase_if(found_.files, [&](const std::string& file) {
       if (file == "-") return false;
@@ -132,29 +140,44 @@ class DocumentAdder {
     options.files = found_.files;
     Inputs inputs(options, messages_);
     ProgressLine progress(messages_, inputs.total_documents(), inputs.total_bytes());
-    Document document;
-    while (inputs.next(document)) {
-      const ProgressCallback report = progress.unit(1, document.bytes);
-      if (document.error.empty()) {
-        add(document, report);
-      } else if (document.is_no_text && found_.from_folders.contains(document.file)) {
-        leave_out(document);
-      } else {
-        messages_.error(plain_name(document.label()) + ": " + document.error);
+    ReadAhead reader([&inputs](Document& document) { return inputs.next(document); }, options,
+                     kTogether);
+    for (auto unit = reader.next(); !unit.empty(); unit = reader.next()) {
+      std::int64_t bytes = 0;
+      std::vector<const Document*> readable;
+      for (const Document& document : unit) {
+        bytes += document.bytes;
+        if (document.error.empty()) {
+          if (!index_.contains(name_of(document), document.text)) readable.push_back(&document);
+        } else if (document.is_no_text && found_.from_folders.contains(document.file)) {
+          leave_out(document);
+        } else {
+          messages_.error(plain_name(document.label()) + ": " + document.error);
+        }
       }
+      add(readable, progress.unit(std::ssize(unit), bytes));
     }
   }
 
-  void add(const Document& document, const ProgressCallback& report) {
-    const std::string name = name_of(document);
-    try {
-      if (index_.contains(name, document.text)) return;
-      index_.add(embedder_, name, document.text, report);
-      ++added_;
-    } catch (const Error& error) {
-      if (is_about_passages(error)) throw;
-      messages_.error(plain_name(document.label()) + ": " + advised(error));
+  void add(const std::vector<const Document*>& documents, const ProgressCallback& report) {
+    if (documents.empty()) return;
+    std::vector<std::string_view> texts;
+    for (const Document* document : documents) texts.emplace_back(document->text);
+    std::vector<PassagesOutcome> found = index_.prepare_each(embedder_, texts, report);
+    std::vector<PreparedDocument> prepared;
+    for (std::size_t i = 0; i < documents.size(); ++i) {
+      const Document& document = *documents[i];
+      if (found[i].error.empty()) {
+        prepared.push_back({.name = name_of(document),
+                            .text = document.text,
+                            .passages = std::move(found[i].vectors)});
+      } else {
+        messages_.error(plain_name(document.label()) + ": " +
+                        advised(found[i].error, found[i].remedies));
+      }
     }
+    index_.put(prepared);
+    added_ += std::ssize(prepared);
   }
 
   void leave_out(const Document& document) {
@@ -192,13 +215,11 @@ class DocumentAdder {
   void look_for_gone(const std::string& name) {
     const fs::path folder = whole_path(name);
     std::vector<std::string> gone;
-    for (const IndexedDocument& document : index_.list()) {
-      const fs::path path = names_.path(document.name);
-      const bool had_file = document.name != kStandardInput && without_line(document.name) != "-";
-      if (had_file && is_below(path, folder) && is_gone(path.string())) {
-        gone.push_back(document.name);
-      }
-    }
+    index_.each_name([&](const std::string& document) {
+      const fs::path path = names_.path(document);
+      const bool had_file = document != kStandardInput && without_line(document) != "-";
+      if (had_file && is_below(path, folder) && is_gone(path.string())) gone.push_back(document);
+    });
     if (gone.empty()) return;
     std::string names = names_.path_from_here(gone.front());
     if (gone.size() > 1) names += fmt::format(" and {} more", gone.size() - 1);

@@ -5,8 +5,8 @@
     experiments/compare/costs.py encoders [--lengths 512 4096 16384 65536]
 
 models: language models of as many weights (41M), drawn at random; a training step of 4,096 characters, reading 4,096 and 16,384, and
-what a character costs that is written behind them. encoders: of BERT-base's size, with dense attention, windows, low
-rank and features. Everything in bf16, for which a machine should be idle. Figures are added to
+what a character costs that is written behind them. encoders: of BERT-base's size, one pass over one document.
+Everything in bf16, for which a machine should be idle. Figures are added to
 docs/results/compare_costs.jsonl, with the name of the CPU.
 """
 
@@ -43,6 +43,12 @@ ENCODERS = {
     "Longformer, window 512": {"model_type": "longformer", "attention_window": 512, "pad_token_id": 1},
     "Linformer, k 256": {"model_type": "linformer", "base_model_type": "bert", "projected_length": 256},
     "Performer, m 256": {"model_type": "performer", "base_model_type": "bert", "features": 256},
+    "BigBird, blocks of 64": {"model_type": "big_bird", "block_size": 64, "num_random_blocks": 3},
+    "Blockwise, 4 blocks": {"model_type": "blockwise", "base_model_type": "bert", "blocks": 4},
+    "Sparse, strided 256": {"model_type": "sparse", "base_model_type": "bert", "pattern": "strided", "stride": 256},
+    "Reformer": {"model_type": "reformer", "attn_layers": ["local", "lsh"] * 6, "num_hashes": 2, "hash_seed": 0, "axial_pos_embds": False,
+                 "attention_head_size": 64, "feed_forward_size": 3072, "is_decoder": False},
+    "Funnel, 3 blocks": {"model_type": "funnel", "block_sizes": [4, 4, 4], "d_model": 768, "n_head": 12, "d_head": 64, "d_inner": 3072},
 }  # fmt: skip
 
 
@@ -92,13 +98,15 @@ def main():
     parser.add_argument("experiment", choices=("models", "encoders"))
     parser.add_argument("--model", choices=setting.SIZES, default="large")
     parser.add_argument("--lengths", type=int, nargs="+", default=(512, 4096, 16384, 65536))
+    parser.add_argument("--rows", help="these rows alone, behind each other with ; between them")
     chosen = setting.start(parser)
+    wanted = chosen.rows.split(";") if chosen.rows else [*MODELS, *ENCODERS]
     key = {"experiment": chosen.experiment, "cpu": cpu()}
     if chosen.experiment == "models":
-        runs = [experiment.Run(key | {"model": chosen.model, "row": row}, of_model(chosen, row)) for row in MODELS]
+        runs = [experiment.Run(key | {"model": chosen.model, "row": row}, of_model(chosen, row)) for row in MODELS if row in wanted]
     else:
         runs = [experiment.Run(key | {"row": row, "n": length}, of_encoder(chosen, row, length))
-                for length in chosen.lengths for row in ENCODERS]  # fmt: skip
+                for length in chosen.lengths for row in ENCODERS if row in wanted]  # fmt: skip
     experiment.perform(runs, chosen)
 
 

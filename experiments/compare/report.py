@@ -376,20 +376,23 @@ def costs():
 
 
 def encoders():
+    """All rows of the machine that was measured last."""
+    runs = [run for run in rows_of("costs") if run["experiment"] == "encoders"]
     found = {}
-    for run in rows_of("costs"):
-        if run["experiment"] == "encoders":
+    for run in runs:
+        if run["cpu"] == runs[-1]["cpu"]:
             found.setdefault(run["row"], {})[run["n"]] = run
-    lengths = sorted({n for runs in found.values() for n in runs})
-    figure, axis = plt.subplots(figsize=(6, 4))
-    for color, (name, runs) in enumerate(found.items()):
-        axis.plot(lengths, [1e3 * runs[n]["seconds"] / n for n in lengths], f"C{color}o-", label=name)
-    axis.set(xscale="log", yscale="log", xlabel="tokens of a document", ylabel="ms for a token")
-    axis.legend()
+    lengths = sorted({n for row in found.values() for n in row})
+    figure, axis = plt.subplots(figsize=(7, 4))
+    for color, (name, row) in enumerate(found.items()):
+        axis.plot(list(row), [1e3 * row[n]["seconds"] / n for n in row], f"C{color}o-", label=name)
+    axis.set(yscale="log", xlabel="tokens of a document", ylabel="ms for a token")
+    ticks(axis, lengths)
+    legend_right(axis)
     save(figure, "encoders")
-    return table(["", *(f"{n:,} tokens" for n in lengths), "memory"],
-                 [[name, *(f"{runs[n]['seconds']:.2f} s" for n in lengths), size_text(runs[lengths[-1]]["bytes"])]
-                  for name, runs in found.items()])  # fmt: skip
+    return table(["", *(f"{n:,} tokens" for n in lengths), f"memory at {lengths[-2]:,}"],
+                 [[name, *(f"{row[n]['seconds']:.2f} s" if n in row else "–" for n in lengths), size_text(row[lengths[-2]]["bytes"])]
+                  for name, row in found.items()])  # fmt: skip
 
 
 def main():

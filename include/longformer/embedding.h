@@ -150,6 +150,12 @@ struct PassageVectors {
   std::vector<Embedding> multi = {};
 };
 
+struct PassagesOutcome {
+  std::string error = {};
+  PassageVectors vectors = {};
+  std::vector<Remedy> remedies = {};
+};
+
 /// The score of a text for a query (MaxSim): the largest product of each query vector with a vector
 /// of the text, summed. Both have vectors of one size.
 float max_sim(const Embedding& query, const Embedding& text);
@@ -251,6 +257,13 @@ class Embedder {
   PassageVectors passage_vectors(std::string_view text, const PassageOptions& passages,
                                  const KindOptions& options,
                                  const ProgressCallback& progress = {}) const;
+  /// Those of several documents, an outcome for each. Passages that are texts of their own, with
+  /// dense vectors, run together: many short documents take the time of few long ones. Throws Error
+  /// for options that do not fit the model.
+  std::vector<PassagesOutcome> passage_vectors_each(std::span<const std::string_view> texts,
+                                                    const PassageOptions& passages,
+                                                    const KindOptions& options,
+                                                    const ProgressCallback& progress = {}) const;
   /// Embeds passages that are given by their characters, in the context of the document. Throws
   /// Error also for one without a token or longer than half of what the model takes.
   Embedding embed_spans(std::string_view text, std::span<const CharacterSpan> spans,

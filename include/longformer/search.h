@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -140,6 +141,13 @@ struct RankedDocument {
   float score = 0;
 };
 
+/// A document with the passages that SearchIndex::prepare() has made of it.
+struct PreparedDocument {
+  std::string name;
+  std::string_view text;
+  PassageVectors passages;
+};
+
 /// A document of an index.
 struct IndexedDocument {
   std::string name;
@@ -218,9 +226,17 @@ class SearchIndex {
   PassageVectors prepare(const Embedder& embedder, std::string_view text,
                          const ProgressCallback& progress = {},
                          std::int64_t batch_tokens = EmbedOptions().batch_tokens) const;
+  /// Those of several texts, an outcome for each.
+  std::vector<PassagesOutcome> prepare_each(
+      const Embedder& embedder, std::span<const std::string_view> texts,
+      const ProgressCallback& progress = {},
+      std::int64_t batch_tokens = EmbedOptions().batch_tokens) const;
   /// Adds a document whose passages prepare() has made, or one with dense vectors alone.
   void put(const std::string& name, std::string_view text, const PassageVectors& passages);
   void put(const std::string& name, std::string_view text, const Embedding& passages);
+  /// Adds all of them or, where it throws, none. Many short documents take a fraction of the time
+  /// that each takes by itself, as the disk is waited for once.
+  void put(std::span<const PreparedDocument> documents);
   /// Removes the document of this name, or those below the folder of this name; gives how many.
   std::int64_t remove(const std::string& name);
 
@@ -247,6 +263,9 @@ class SearchIndex {
   std::int64_t passages() const;
   /// All documents in the order of their names.
   std::vector<IndexedDocument> list() const;
+  /// Calls `use` with the name of every document, in order, and keeps none: an index may have more
+  /// of them than memory.
+  void each_name(const std::function<void(const std::string&)>& use) const;
   /// How the passages were made; every value is present.
   const SearchOptions& options() const;
   /// The language that the words had before opening the index made them again for another one.
@@ -279,6 +298,7 @@ class SearchIndex {
 
  private:
   struct Contents;
+  KindOptions passage_options(std::int64_t batch_tokens) const;
   tasks::AskedQuestion asked(const QuestionVectors& vectors, const SearchQuery& query) const;
   explicit SearchIndex(std::unique_ptr<Contents> contents);
 

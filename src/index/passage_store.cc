@@ -209,13 +209,38 @@ void PassageStore::set(const Settings& settings) const {
   transaction.commit();
 }
 
-Index PassageStore::documents() const {
-  return number_of(database_, "SELECT count(*) FROM documents");
+const PassageStore::Counts& PassageStore::counts() const {
+  const Index version = database_.version();
+  if (!counts_ || version != counts_version_) {
+    // Counting rows of passages would read all of their pages.
+    Statement row = database_.prepare("SELECT count(*), ifnull(sum(passages), 0) FROM documents");
+    row.step();
+    counts_ = {.documents = row.integer(0), .passages = row.integer(1)};
+    counts_version_ = version;
+  }
+  return *counts_;
 }
 
-Index PassageStore::passages() const {
-  // Counting rows of passages would read all of their pages, for every question.
-  return number_of(database_, "SELECT ifnull(sum(passages), 0) FROM documents");
+Index PassageStore::documents() const { return counts().documents; }
+Index PassageStore::passages() const { return counts().passages; }
+
+void PassageStore::each_name(const std::function<void(const std::string&)>& use) const {
+  Statement rows = database_.prepare("SELECT name FROM documents ORDER BY name");
+  while (rows.step()) use(std::string(rows.text(0)));
+}
+
+void PassageStore::together(const std::function<void()>& work) const {
+  Transaction transaction(database_);
+  is_together_ = true;
+  try {
+    work();
+    transaction.commit();
+  } catch (...) {
+    is_together_ = false;
+    bytes_.reset();
+    throw;
+  }
+  is_together_ = false;
 }
 
 std::vector<DocumentRow> PassageStore::list() const {
@@ -359,7 +384,9 @@ std::vector<std::string> PassageStore::document_names(std::span<const Index> pas
 
 bool PassageStore::put(const std::string& name, std::string_view text,
                        std::span<const NewPassage> passages, const NewVectors& vectors) const {
-  Transaction transaction(database_);
+  std::optional<Transaction> transaction;
+  if (!is_together_) transaction.emplace(database_);
+  counts_.reset();
   Index more_bytes = std::ssize(text);
   Statement former = database_.prepare("SELECT id FROM documents WHERE name = ?");
   const bool replaces = former.bind(1, name).step();
@@ -392,7 +419,7 @@ bool PassageStore::put(const std::string& name, std::string_view text,
     code.run();
     exact.bind(1, row).bind(2, std::as_bytes(vector)).run();
   }
-  transaction.commit();
+  if (transaction) transaction->commit();
   if (bytes_) *bytes_ += more_bytes;
   return replaces;
 }
@@ -412,6 +439,7 @@ std::vector<Index> PassageStore::passage_ids() const {
 
 Index PassageStore::remove(const std::string& name) const {
   Transaction transaction(database_);
+  counts_.reset();
   const std::vector<Index> documents = find(name);
   Index bytes = 0;
   for (const Index id : documents) bytes += remove_document(id);
@@ -445,6 +473,7 @@ Codes PassageStore::codes(Index width) const {
   Codes codes;
   codes.vectors.width = width;
   codes.vectors.reserve(passages());
+  codes.passages.reserve(at(passages()));
   add_new_codes(codes);
   return codes;
 }

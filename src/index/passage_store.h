@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -103,6 +104,8 @@ class PassageStore {
   Index passages() const;
   /// In the order of their names.
   std::vector<DocumentRow> list() const;
+  /// Calls `use` with the name of every document, in order; nothing is kept.
+  void each_name(const std::function<void(const std::string&)>& use) const;
   /// Whether this very text is in the index under this name.
   bool contains(const std::string& name, std::string_view text) const;
   /// A document whose text has this text_hash().
@@ -112,6 +115,8 @@ class PassageStore {
   /// Puts a document in, or in the place of one of this name: true. All numbers are finite.
   bool put(const std::string& name, std::string_view text, std::span<const NewPassage> passages,
            const NewVectors& vectors) const;
+  /// All that `work` puts into this object is there together or, if it throws, not at all.
+  void together(const std::function<void()>& work) const;
   /// Sparse vectors and vectors of tokens.
   const TokenStore& tokens() const { return tokens_; }
   /// Makes the tables for them where they are not there.
@@ -154,6 +159,11 @@ class PassageStore {
   /// Within a transaction; gives the bytes of its text.
   Index remove_document(Index id) const;
   Index stored_bytes() const;
+  struct Counts {
+    Index documents = 0, passages = 0;
+  };
+  /// Read once for each version of the documents: SQLite counts by reading all of their rows.
+  const Counts& counts() const;
 
   /// Documents with a canonically equivalent name: a file system may have decomposed letters.
   std::vector<Index> find_equivalent(const std::string& name) const;
@@ -167,6 +177,10 @@ class PassageStore {
   /// text_bytes() of a version of the documents, without what this object has changed since.
   mutable std::optional<Index> bytes_;
   mutable Index bytes_version_ = 0;
+  mutable std::optional<Counts> counts_;
+  mutable Index counts_version_ = 0;
+  /// together() has begun a transaction.
+  mutable bool is_together_ = false;
 };
 
 /// 64 bits of a text as hexadecimal digits: whether a document has changed.

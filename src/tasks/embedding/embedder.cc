@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <utility>
 
 #include "core/error.h"
@@ -492,6 +493,49 @@ PassageVectors Embedder::passage_vectors(std::string_view text, const PassageOpt
     if (options.kinds.multi) result.multi.push_back(std::move(one.multi));
   }
   return result;
+}
+
+std::vector<PassagesOutcome> Embedder::passage_vectors_each(
+    std::span<const std::string_view> texts, const PassageOptions& passages,
+    const KindOptions& options, const ProgressCallback& progress) const {
+  std::vector<PassagesOutcome> results(texts.size());
+  const bool is_alone = passages.context.value_or(passage_context()) == PassageContext::none ||
+                        model_.implementation().config.table;
+  if (!is_alone || options.kinds != VectorKinds{.dense = true}) {
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      try {
+        results[i].vectors = passage_vectors(texts[i], passages, options, progress);
+      } catch (const Error& error) {
+        if (!error.option().empty()) throw;
+        results[i] = {.error = error.what(), .remedies = error.remedies()};
+      }
+    }
+    return results;
+  }
+  std::vector<std::string> all;
+  EmbedOptions alone;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    PassageTexts cut = passage_texts(texts[i], passages, options.text);
+    Embedding& dense = results[i].vectors.dense;
+    dense.rows = std::ssize(cut.spans);
+    dense.spans = std::move(cut.spans);
+    dense.tokens = cut.tokens;
+    alone = std::move(cut.options);
+    std::ranges::move(cut.texts, std::back_inserter(all));
+  }
+  if (all.empty()) return results;
+  const std::vector<EmbedOutcome> found = embed_each(all, alone, as_one_document(progress));
+  auto next = found.begin();
+  for (PassagesOutcome& result : results) {
+    Embedding& dense = result.vectors.dense;
+    for (const auto end = next + dense.rows; next != end; ++next) {
+      if (result.error.empty()) result.error = next->error;
+      if (result.remedies.empty()) result.remedies = next->remedies;
+      const std::vector<float>& values = next->embedding.values;
+      dense.values.insert(dense.values.end(), values.begin(), values.end());
+    }
+  }
+  return results;
 }
 
 }  // namespace longformer

@@ -333,13 +333,26 @@ SearchIndex SearchIndex::edit(const std::string& file, const std::optional<std::
   return SearchIndex(std::move(contents));
 }
 
-PassageVectors SearchIndex::prepare(const Embedder& embedder, std::string_view text,
-                                    const ProgressCallback& progress,
-                                    std::int64_t batch_tokens) const {
+KindOptions SearchIndex::passage_options(std::int64_t batch_tokens) const {
   KindOptions how = {.kinds = kinds()};
   how.text = vectors_for(*options().similarity, options().passage_prompt, "document");
   how.text.batch_tokens = batch_tokens;
-  return embedder.passage_vectors(text, options().passages, how, progress);
+  return how;
+}
+
+PassageVectors SearchIndex::prepare(const Embedder& embedder, std::string_view text,
+                                    const ProgressCallback& progress,
+                                    std::int64_t batch_tokens) const {
+  return embedder.passage_vectors(text, options().passages, passage_options(batch_tokens),
+                                  progress);
+}
+
+std::vector<PassagesOutcome> SearchIndex::prepare_each(const Embedder& embedder,
+                                                       std::span<const std::string_view> texts,
+                                                       const ProgressCallback& progress,
+                                                       std::int64_t batch_tokens) const {
+  return embedder.passage_vectors_each(texts, options().passages, passage_options(batch_tokens),
+                                       progress);
 }
 
 void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string_view text,
@@ -372,6 +385,12 @@ void SearchIndex::put(const std::string& name, std::string_view text,
       name, text, stored,
       {.dense = passages.dense.values, .sparse = sparse, .multi = multi, .multi_width = width});
   contents_->note(replaces ? Contents::Change::other : Contents::Change::added);
+}
+
+void SearchIndex::put(std::span<const PreparedDocument> documents) {
+  contents_->store.together([&] {
+    for (const PreparedDocument& one : documents) put(one.name, one.text, one.passages);
+  });
 }
 
 std::int64_t SearchIndex::remove(const std::string& name) {
@@ -445,6 +464,10 @@ std::vector<IndexedDocument> SearchIndex::list() const {
     documents.push_back(indexed(std::move(row)));
   }
   return documents;
+}
+
+void SearchIndex::each_name(const std::function<void(const std::string&)>& use) const {
+  contents_->store.each_name(use);
 }
 
 tasks::AskedQuestion SearchIndex::asked(const QuestionVectors& vectors,

@@ -260,15 +260,18 @@ class TestSearch:
         result = run("search", longformer, "/nowhere.txt", "--index", tmp_path / "none" / "x", "--query", "a")
         assert result.code == 1 and "none/x" in result.err and "/nowhere.txt" not in result.err
 
-    def test_a_kill_loses_the_document_in_work_alone(self, longformer, novels, tmp_path):
-        """The second document never ends."""
+    def test_a_kill_loses_the_documents_in_work_alone(self, longformer, novels, tmp_path):
+        """The second document never ends; the first one does not wait for it."""
         index, pipe = tmp_path / "index", tmp_path / "pipe"
         os.mkfifo(pipe)
         command = [BINARY, "search", longformer, novels[0], pipe, "--index", index, "--query", "a", *self.PASSAGES]
         with subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            # It opens when the first document is in; what a buffer kept would be written to nobody.
+            # What a buffer kept would be written to nobody.
             with open(pipe, "wb", buffering=0) as never:
                 never.write(b"a")
+                end = time.monotonic() + 60
+                while time.monotonic() < end and run("search", "--index", index, "--list").out.count("\n") == 0:
+                    time.sleep(0.05)
                 process.kill()
         assert [row["file"] for row in run("search", "--index", index, "--list", "--json").works().json] == [str(novels[0])]
 
