@@ -54,6 +54,7 @@ COMPARISONS = {
     "generation_parity.py": Comparison(models=60),
     "gradient_parity.py": Comparison(("--count", "48", "--longest", "700"), models=48),
     "head_parity.py": Comparison(models=96),
+    "hub_parity.py": Comparison((PROGRAM,)),
     "initial_parity.py": Comparison((PROGRAM,)),
     "inside_parity.py": Comparison((PROGRAM,), models=96),
     "metrics_parity.py": Comparison((PROGRAM,)),
