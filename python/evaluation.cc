@@ -7,6 +7,7 @@
 
 #include "bindings.h"
 #include "embedder.h"
+#include "fetched.h"
 #include "longformer/checkpoint.h"
 #include "longformer/generation.h"
 #include "longformer/reranking.h"
@@ -96,7 +97,7 @@ Record evaluate_search(const PythonModel& model, const std::string& data, Keywor
     const Embedder embedder = Embedder::of(model.model(), model.folder(), model.adapter());
     std::optional<Reranker> loaded;
     if (!reranker.empty()) {
-      loaded.emplace(Reranker::load(find_model(reranker)));
+      loaded.emplace(Reranker::load(fetch_model(reranker)));
       options.reranker = &*loaded;
     }
     return evaluate_retrieval(embedder, data, options);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "fetched.h"
 #include "interruptible.h"
 #include "keywords.h"
 #include "longformer/checkpoint.h"
@@ -31,7 +32,7 @@ class Loaded {
   Loaded(const std::string& folder, LoadOptions options)
       : Loaded([&](const Note& note) {
           options.note = note;
-          return Object::load(find_model(folder), options);
+          return Object::load(fetch_model(folder), options);
         }) {}
 
   const Object& object() const { return object_; }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "fetched.h"
 #include "interruptible.h"
 #include "keywords.h"
 #include "longformer/analysis.h"
@@ -59,7 +60,7 @@ void finish_with_model(Keywords& keywords, Bench& options) {
     throw Error("model and config: expected one of them, found " +
                 std::string(options.model.empty() ? "neither" : "both"));
   }
-  if (!options.model.empty()) options.model = find_model(options.model);
+  if (!options.model.empty()) options.model = model_folder(options.model);
 }
 
 Options time_attention(const Options& given) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fetched.h"
 #include "longformer/analysis.h"
 
 using nanobind::literals::operator""_a;
@@ -79,7 +80,7 @@ std::tuple<double, Gradients> loss_and_gradients(Loaded<GradientModel>& model,
 }  // namespace
 
 PythonModel::PythonModel(const std::string& name, const LoadOptions& options)
-    : folder_(find_model(name)), adapter_(options.adapter), loaded_(folder_, options) {}
+    : folder_(model_folder(name)), adapter_(options.adapter), loaded_(folder_, options) {}
 
 std::vector<Result> PythonModel::forward(const std::vector<Document>& documents,
                                          const EdgeLists& edges, bool hidden_states,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "fetched.h"
 #include "interruptible.h"
 #include "keywords.h"
 #include "longformer/analysis.h"
@@ -51,12 +52,12 @@ void convert_folder(const Path& source, const Path& target, const Options& given
   if (options.target == "safetensors" || options.target == "bin") {
     options.format = std::exchange(options.target, ConvertOptions().target);
   }
-  without_gil([&] { return convert(find_model(source.string()), target.string(), options); });
+  without_gil([&] { return convert(fetch_model(source.string()), target.string(), options); });
   Notes::warn(notes.take());
 }
 
 Options folder_info(const Path& folder) {
-  const FolderInfo found = inspect(find_model(folder.string()));
+  const FolderInfo found = inspect(model_folder(folder.string()));
   nb::dict prompts;
   for (const auto& [name, text] : found.prompts) prompts[name.c_str()] = text;
   nb::dict info;
@@ -189,9 +190,10 @@ NB_MODULE(_native, module) {
   bind_evaluation(module);
   bind_training(module);
   bind_measuring(module);
+  bind_hub(module);
   module.def("convert", &convert_folder, "source"_a, "target"_a, "options"_a);
   module.def("info", &folder_info, "folder"_a);
-  module.def("find_model", &find_model, "name"_a);
+  module.def("find_model", &model_folder, "name"_a);
   module.def("band_attention", &attend, "q"_a, "k"_a, "v"_a, "window"_a, "dilation"_a, "causal"_a,
              "global_positions"_a, "backend"_a);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "fetched.h"
 #include "interruptible.h"
 #include "keywords.h"
 #include "longformer/checkpoint.h"
@@ -94,9 +95,11 @@ void bind_tokenizer(nb::module_& module) {
             const std::string folder = path.string();
             // The folder of an adapter may have a tokenizer, and is no model.
             const bool is_there = std::filesystem::is_directory(folder);
-            return Tokenizer::load(is_there ? folder : find_model(folder));
+            const std::string found = is_there ? folder : model_folder(folder);
+            const nb::gil_scoped_release release;
+            return Tokenizer::load(found);
           },
-          "folder"_a, nb::call_guard<nb::gil_scoped_release>())
+          "folder"_a)
       .def("encode", &encode, "texts"_a, "pairs"_a.none(), "options"_a)
       .def("statistics", &statistics_of, "texts"_a, "add_special_tokens"_a)
       .def(

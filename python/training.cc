@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "bindings.h"
+#include "fetched.h"
 #include "interruptible.h"
 #include "longformer/checkpoint.h"
 #include "longformer/finetuning.h"
@@ -181,7 +182,7 @@ Options train_task(const Path& folder, const Options& given) {
   keywords.finish();
   check(options.training);
   return dict_of(listener.run([&] {
-    return finetune(find_model(folder.string()), options, listener.finetune_callbacks());
+    return finetune(fetch_model(folder.string()), options, listener.finetune_callbacks());
   }));
 }
 
@@ -193,8 +194,9 @@ Options train_masked(const Path& folder, const Options& given) {
   Listener listener = listener_of(keywords);
   keywords.finish();
   check(options.training);
-  return dict_of(listener.run(
-      [&] { return train_masked_lm(find_model(folder.string()), options, listener.callbacks()); }));
+  return dict_of(listener.run([&] {
+    return train_masked_lm(fetch_model(folder.string()), options, listener.callbacks());
+  }));
 }
 
 Options train_language(const Options& given) {
@@ -206,7 +208,7 @@ Options train_language(const Options& given) {
   keywords.finish();
   check(options.training);
   return dict_of(listener.run([&] {
-    if (!options.model_folder.empty()) options.model_folder = find_model(options.model_folder);
+    if (!options.model_folder.empty()) options.model_folder = fetch_model(options.model_folder);
     return train_language_model(options, listener.callbacks());
   }));
 }

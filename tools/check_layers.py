@@ -4,6 +4,7 @@
     core <- kernels <- ops <- models <- training <- engine <- tasks <- api <- apps, python
     core <- text, formats <- models          (ops never see text or formats)
     kernels, text <- index <- tasks
+    formats <- hub <- api
     engine: reading <- frame <- run <- training
     tasks: each folder stands alone, but for TASK_USES
 
@@ -23,7 +24,8 @@ USES["training"] = USES["models"] | {"models"}
 USES["index"] = {"kernels", "text", "core"}
 USES["engine"] = USES["training"] | {"training"}
 USES["tasks"] = USES["engine"] | {"engine", "index"}
-USES["api"] = USES["tasks"] | {"tasks"}
+USES["hub"] = {"formats", "core"}
+USES["api"] = USES["tasks"] | {"tasks", "hub"}
 
 ENGINE = ("reading", "frame", "run", "training")
 
@@ -56,6 +58,7 @@ PUBLIC = {
     "language_model": "tasks/language_model",
     "evaluation": "api",
     "finetuning": "api",
+    "hub": "hub",
     "checkpoint": "api",
     "analysis": "api",
     "longformer": "api",
@@ -65,6 +68,7 @@ PUBLIC = {
 THIRD_PARTY = {
     "hwy": {"kernels"},
     "sqlite3": {"index"},
+    "curl": {"hub"},
     "libstemmer": {"text"},
     "md4c": {"text"},
     "nanobind": {"python"},

@@ -267,7 +267,7 @@ void add_model_bench(CLI::App& bench, Action& action) {
                    "longformer bench model --config config.json -n 4096-65536*2 -o rows.jsonl"});
   CLI::Option* model =
       verb.add_option("MODEL", flags->model,
-                      "checkpoint folder, or org/name[@revision] in the local Hub cache")
+                      "checkpoint folder, or org/name[@revision] of the Hub")
           ->type_name("");
   CLI::Option* config =
       verb.add_option("--config", flags->config, "a config.json alone, with random weights")
@@ -303,7 +303,7 @@ void add_train_bench(CLI::App& bench, Action& action) {
                    "longformer bench train --config examples/language-models/small.json -n 2048"});
   CLI::Option* model =
       verb.add_option("MODEL", flags->model,
-                      "checkpoint folder, or org/name[@revision] in the local Hub cache")
+                      "checkpoint folder, or org/name[@revision] of the Hub")
           ->type_name("");
   verb.add_option("--config", flags->config, "a config.json alone, with random weights")
       ->type_name("FILE")

@@ -109,7 +109,7 @@ void add_generate_bench(CLI::App& bench, Action& action) {
                    "examples/language-models/tiny-performer.json -n 100,100000"});
   CLI::Option* model = verb.add_option("MODEL", flags->options.model,
                                        "folder of a model with a decoder, or a language model, or "
-                                       "org/name[@revision] in the local Hub cache")
+                                       "org/name[@revision] of the Hub")
                            ->type_name("");
   verb.add_option("--config", flags->options.config, "a config.json alone, with random weights")
       ->type_name("FILE")

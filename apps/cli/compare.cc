@@ -51,7 +51,7 @@ void add_compare(CLI::App& program, Action& action) {
            "embed has them. An adapter is that of SECOND.",
        .examples = "longformer compare all-MiniLM-L6-v2 minilm-performer texts.txt --lines\n"
                    "longformer compare roberta-base roberta-linformer book.txt --json"});
-  verb.add_option("FIRST", flags->first.model, "folder of a model, or org/name in the Hub cache")
+  verb.add_option("FIRST", flags->first.model, "folder of a model, or org/name of the Hub")
       ->required()
       ->type_name("");
   verb.add_option("SECOND", flags->second, "the model to compare with it")

@@ -215,7 +215,7 @@ void add_convert(CLI::App& program, Action& action) {
            "longformer convert roberta-base performer --to performer --features 256 "
            "--report text.txt"});
   verb.add_option("SOURCE", flags->source.model,
-                  "folder of a checkpoint, or org/name[@revision] in the local Hub cache")
+                  "folder of a checkpoint, or org/name[@revision] of the Hub")
       ->required()
       ->type_name("");
   verb.add_option("TARGET", flags->target, "folder to write")->required()->type_name("");

@@ -74,7 +74,7 @@ CLI::Option* add_model(CLI::App& verb, ModelFlags& flags) {
   return verb
       .add_option(
           "MODEL", flags.model,
-          "folder of a Hugging Face checkpoint, or org/name[@revision] in the local Hub cache")
+          "folder of a Hugging Face checkpoint, or org/name[@revision] of the Hub")
       ->required()
       ->type_name("");
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "advice.h"
+#include "fetching.h"
 #include "help.h"
 #include "longformer/error.h"
 #include "output.h"
@@ -107,6 +108,7 @@ std::string explain(const CLI::ParseError& error, const CLI::App& program,
 
 void add_verbs(CLI::App& program, Action& action) {
   add_info(program, action);
+  add_pull(program, action);
   add_tokenize(program, action);
   add_embed(program, action);
   add_search(program, action);
@@ -152,6 +154,7 @@ int work(const Action& action, const CLI::App& verb, bool quiet,
   }
   Messages messages(quiet);
   try {
+    fetch_models(verb, messages);
     if (action) action(messages);
   } catch (const UsageError& error) {
     throw UsageError(with_typed_option(error, verb, typed));

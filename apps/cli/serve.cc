@@ -311,7 +311,7 @@ void add_serve(CLI::App& program, Action& action) {
       program,
       {.name = "serve",
        .description = "Serve models over HTTP, with a page for readers.",
-       .details = "MODEL is a folder, org/name in the Hub's cache, or NAME= before either; several "
+       .details = "MODEL is a folder, org/name of the Hub, or NAME= before either; several "
                   "may be given. The routes are those of text-embeddings-inference, OpenAI's "
                   "embeddings, Cohere's rerank and huggingface_hub's clients, and one for each "
                   "task. Long documents are read whole, in segments, unless a request or --long "

@@ -6,6 +6,7 @@
 namespace longformer::cli {
 
 void add_info(CLI::App& program, Action& action);
+void add_pull(CLI::App& program, Action& action);
 void add_tokenize(CLI::App& program, Action& action);
 void add_embed(CLI::App& program, Action& action);
 void add_search(CLI::App& program, Action& action);

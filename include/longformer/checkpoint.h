@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "longformer/hub.h"
 #include "longformer/options.h"
 
 namespace longformer {
@@ -15,9 +16,18 @@ namespace longformer {
 /// The folder of a model: an existing folder as it is, else the snapshot of `org/name` or
 /// `org/name@revision` (a branch, a tag or a commit; main by default) in the local cache of the
 /// Hub. The cache is HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else hub in HF_HOME, else
-/// huggingface/hub in XDG_CACHE_HOME or ~/.cache. Nothing is downloaded: throws Error with the
-/// command that would fetch a model that is not there.
+/// huggingface/hub in XDG_CACHE_HOME or ~/.cache. Nothing is fetched: throws Error with the command
+/// that would fetch a model that is not there.
 std::string find_model(const std::string& name);
+
+/// Whether fetched_model would fetch: the name has an owner, is neither a file nor a folder, nor
+/// would it lie in a folder that is here; the cache has no such model, or one without its weights;
+/// and HF_HUB_OFFLINE is not set.
+bool is_to_be_fetched(const std::string& name);
+
+/// find_model, after pull_model where it is to be fetched. A model that the cache has is taken as
+/// it is: the Hub is not asked for a newer one. Throws Error.
+std::string fetched_model(const std::string& name, const PullOptions& options = {});
 
 struct FolderInfo {
   std::string model_type;

@@ -9,6 +9,7 @@
 #include "longformer/evaluation.h"
 #include "longformer/finetuning.h"
 #include "longformer/generation.h"
+#include "longformer/hub.h"
 #include "longformer/language_model.h"
 #include "longformer/model.h"
 #include "longformer/options.h"

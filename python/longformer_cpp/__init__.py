@@ -26,6 +26,7 @@ from ._checks import as_integer, as_path, as_text
 from ._embedding import Embedder, Passages, SparseVector
 from ._evaluation import Evaluation, LabelMetrics, Scores, score
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
+from ._hub import pull
 from ._language_model import LanguageModel, LanguageModelScore
 from ._measuring import (
     LayerDifference,
@@ -130,6 +131,7 @@ __all__ = [
     "machine_name",
     "pretrain_lm",
     "pretrain_mlm",
+    "pull",
     "read_document",
     "score",
 ]

@@ -479,7 +479,8 @@ def load(
     adapter: str | os.PathLike[str] | None = None,
     task: str = "",
 ) -> Model:
-    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the local Hub cache. dtype is
+    """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the Hub, which is fetched
+    where its cache lacks it (a line on stderr says what and how much before; HF_HUB_OFFLINE=1 forbids it). dtype is
     fp32 or bf16; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
     OMP_NUM_THREADS allow. Weights that are NaN or infinite are a RuntimeWarning; results are then what
     they are, as in `transformers`. adapter is the folder of a LoRA adapter of the model, as peft writes

@@ -14,6 +14,7 @@
 #include "formats/torch_file.h"
 #include "formats/unused_keys.h"
 #include "models/static_table.h"
+#include "models/tensor_names.h"
 #include "models/weights.h"
 #include "text/encoder_folder.h"
 
@@ -222,14 +223,18 @@ void Adapter::read_tensors(const TensorNames& names) {
             formats::quote(stored), name_of(tensor.dtype()));
     return tensor.load().copied();
   };
+  // A family may have modules with other names than files have, and so may an adapter.
+  std::map<std::string, std::string> written;
   for (const auto& [stored, tensor] : tensors) {
-    std::string name = names.model_name(without_wrappers(stored));
+    const std::string own = without_wrappers(stored);
+    std::string name = names.model_name_of_module(own);
     require(name.find(".lora_magnitude_vector") == std::string::npos &&
                 name.find(".lora_embedding_") == std::string::npos,
             "{}: tensor {}: expected low-rank parts of linear layers, found another part", path_,
             formats::quote(stored));
     if (strip_ending(name, kLowRankA)) {
       layers_[name].a = load(stored, tensor);
+      written[name] = own.substr(0, own.size() - std::string_view(kLowRankA).size());
     } else if (strip_ending(name, kLowRankB)) {
       layers_[name].b = load(stored, tensor);
     } else if (strip_ending(name, ".lora_B.bias")) {
@@ -239,9 +244,45 @@ void Adapter::read_tensors(const TensorNames& names) {
     }
   }
   require(!layers_.empty(), "{}: expected tensors of low rank, found none", path_);
+  bool is_renamed = false;
   for (auto& [name, layer] : layers_) {
     check_layer(name, layer);
-    layer.scale = config_.scale(names.file_layer(name), layer.a.rows());
+    layer.scale = config_.scale(written.at(name), layer.a.rows());
+    is_renamed = is_renamed || !ends_with_name(written.at(name), names.module_layer(name));
+  }
+  unpack(names);
+  if (is_renamed && !names.module_renames.empty()) rename_layers(names);
+}
+
+void Adapter::unpack(const TensorNames& names) {
+  std::map<std::string, Layer> unpacked;
+  for (const auto& [name, layer] : layers_) {
+    const std::vector<std::string> modules = names.modules_of(name);
+    const Index all = layer.b.rows(), rows = all / std::ssize(modules);
+    require(rows * std::ssize(modules) == all,
+            "{}: layer {}: expected as many rows for each of {}, found {}", path_,
+            formats::quote(names.file_layer(name)), fmt::join(modules, ", "), all);
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      const Index first = static_cast<Index>(i) * rows;
+      Layer& module = unpacked[modules[i]];
+      module = {.a = layer.a, .b = layer.b.slice_rows(first, rows), .scale = layer.scale};
+      if (!layer.bias.empty()) module.bias = layer.bias.slice_rows(first, rows);
+    }
+  }
+  layers_ = std::move(unpacked);
+}
+
+void Adapter::rename_layers(const TensorNames& names) {
+  config_.targets.clear();
+  if (config_.alphas.empty() && config_.ranks.empty()) return;
+  config_.alphas.clear();
+  config_.ranks = nlohmann::ordered_json::object();
+  for (const auto& [name, layer] : layers_) {
+    const Index rank = layer.a.rows();
+    const auto count = static_cast<double>(rank);
+    const double alpha = layer.scale * (config_.is_rank_stabilized ? std::sqrt(count) : count);
+    config_.alphas.emplace_back(names.module_layer(name), alpha);
+    config_.ranks[names.module_layer(name)] = rank;
   }
 }
 

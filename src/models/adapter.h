@@ -72,7 +72,8 @@ class Adapter {
   };
 
   const AdapterConfig& config() const { return config_; }
-  /// By names of layers as models ask for them, without ".weight".
+  /// By names of modules: of layers as models ask for them, without ".weight", or of those that a
+  /// packed layer consists of (TensorNames::modules_of).
   const std::map<std::string, Layer>& layers() const { return layers_; }
   /// Tensors that take the place of those of the model, by names as models ask for them.
   const formats::StoredTensors& whole() const { return whole_; }
@@ -87,6 +88,10 @@ class Adapter {
  private:
   void read_tensors(const TensorNames& names);
   void check_layer(const std::string& name, const Layer& layer) const;
+  /// Divides what is for packed layers among their modules.
+  void unpack(const TensorNames& names);
+  /// Says targets, alphas and ranks by the names of modules.
+  void rename_layers(const TensorNames& names);
 
   std::string path_;
   AdapterConfig config_;

@@ -32,16 +32,43 @@ Init bias_of(const LinearParts& parts) {
   return init;
 }
 
+/// Rows of a layer that an adapter adds to by themselves.
+struct Module {
+  std::string name;
+  Index first = 0, rows = 0, all = 0;
+
+  /// A part of a parameter has no gradient.
+  Tensor of(const Tensor& tensor) const {
+    return rows == all ? tensor : tensor.slice_rows(first, rows);
+  }
+};
+
+/// The layer itself, unless it is packed and an adapter is trained, which keeps it as it is.
+std::vector<Module> adapted_modules(const Weights& weights, const std::string& layer, Index rows) {
+  if (weights.trained_adapter() == nullptr) return {{.name = layer, .rows = rows, .all = rows}};
+  const std::vector<std::string> names = weights.tensor_names().modules_of(layer);
+  const Index own = rows / std::ssize(names);
+  std::vector<Module> modules;
+  for (const std::string& name : names) {
+    modules.push_back({.name = name, .first = own * std::ssize(modules), .rows = own, .all = rows});
+  }
+  return modules;
+}
+
 Stacked read(const LayerSource& source, const Weights& weights, const LayerNames& names,
              const LinearParts& parts) {
   Stacked layers;
   for (std::size_t i = 0; i < names.layers.size(); ++i) {
     const auto& [out, in] = names.shape;
-    layers.matrices.push_back(weights.get(names.layers[i] + ".weight", {out, in},
-                                          source.init(names.layers[i], names.shape)));
-    layers.additions.push_back(weights.low_rank(names.layers[i], out, in));
-    if (names.biases.empty()) continue;
-    layers.biases.push_back(weights.get(names.biases[i], {out}, bias_of(parts)));
+    const Tensor matrix = weights.get(names.layers[i] + ".weight", {out, in},
+                                      source.init(names.layers[i], names.shape));
+    const Tensor bias =
+        names.biases.empty() ? Tensor() : weights.get(names.biases[i], {out}, bias_of(parts));
+    for (const Module& module : adapted_modules(weights, names.layers[i], out)) {
+      layers.matrices.push_back(module.of(matrix));
+      layers.additions.push_back(weights.low_rank(module.name, module.rows, in));
+      if (!names.biases.empty()) layers.biases.push_back(module.of(bias));
+    }
   }
   return layers;
 }
@@ -87,8 +114,10 @@ ops::Linear with_adapter(const LayerSource& source, const LayerNames& names,
   bool is_changed = false;
   Stacked own;
   for (const std::string& name : names.layers) {
-    own.additions.push_back(weights.addition(name));
-    is_changed = is_changed || !own.additions.back().empty();
+    for (const std::string& module : weights.tensor_names().modules_of(name)) {
+      own.additions.push_back(weights.addition(module));
+      is_changed = is_changed || !own.additions.back().empty();
+    }
   }
   const bool has_biases = std::ranges::any_of(
       names.biases, [&](const std::string& name) { return weights.changes(name); });

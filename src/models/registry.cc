@@ -159,6 +159,29 @@ constexpr std::array<Rename, 9> kNomicBertNames = {{
     {".output.dense.", ".mlp.fc2."},
     {".output.LayerNorm.", ".norm2."},
 }};
+// Names of modules in `transformers`, which packs projections and gates in files alone.
+constexpr std::array<std::string_view, 3> kProjectionModules = {
+    ".attention.self.query", ".attention.self.key", ".attention.self.value"};
+constexpr std::array<std::string_view, 2> kGateModules = {".intermediate.first",
+                                                          ".intermediate.second"};
+constexpr std::array<TensorNames::Packed, 2> kPackedLayers = {{
+    {".attention.self.query_key_value", kProjectionModules},
+    {".intermediate.dense", kGateModules},
+}};
+constexpr std::span<const TensorNames::Packed> kPackedProjections =
+    std::span<const TensorNames::Packed>(kPackedLayers).first(1);
+constexpr std::array<Rename, 10> kNomicBertModules = {{
+    {"encoder.layer.", "layers."},
+    {".attention.self.query.", ".self_attn.q_proj."},
+    {".attention.self.key.", ".self_attn.k_proj."},
+    {".attention.self.value.", ".self_attn.v_proj."},
+    {".attention.output.dense.", ".self_attn.o_proj."},
+    {".attention.output.LayerNorm.", ".post_attention_layernorm."},
+    {".intermediate.first.", ".mlp.up_proj."},
+    {".intermediate.second.", ".mlp.gate_proj."},
+    {".output.dense.", ".mlp.down_proj."},
+    {".output.LayerNorm.", ".post_mlp_layernorm."},
+}};
 constexpr std::array<KeyName, 8> kOldNomicBertKeys = {
     {{"n_embd", "hidden_size"},
      {"n_head", "num_attention_heads"},
@@ -184,6 +207,20 @@ constexpr std::array<Rename, 6> kGteNames = {{
     {".intermediate.dense.", ".mlp.up_gate_proj."},
     {".output.dense.", ".mlp.down_proj."},
     {".output.LayerNorm.", ".mlp_ln."},
+}};
+/// Those of nomic_bert, and a norm of the masked-LM head.
+constexpr std::array<Rename, 11> kGteModules = {{
+    kNomicBertModules[0],
+    kNomicBertModules[1],
+    kNomicBertModules[2],
+    kNomicBertModules[3],
+    kNomicBertModules[4],
+    kNomicBertModules[5],
+    kNomicBertModules[6],
+    kNomicBertModules[7],
+    kNomicBertModules[8],
+    kNomicBertModules[9],
+    {"lm_head.norm.", "lm_head.layer_norm."},
 }};
 constexpr MaskedLmNames kGteMaskedLm = {.dense = "lm_head.dense",
                                         .norm = "lm_head.norm",
@@ -215,6 +252,18 @@ constexpr std::array<Rename, 8> kJinaV3Names = {{
     {".intermediate.dense.", ".mlp.fc1."},
     {".output.dense.", ".mlp.fc2."},
     {".output.LayerNorm.", ".norm2."},
+}};
+
+constexpr std::array<Rename, 9> kJinaV3Modules = {{
+    {"encoder.layer.", "layers."},
+    {".attention.self.query.", ".self_attn.q_proj."},
+    {".attention.self.key.", ".self_attn.k_proj."},
+    {".attention.self.value.", ".self_attn.v_proj."},
+    {".attention.output.dense.", ".self_attn.o_proj."},
+    {".attention.output.LayerNorm.", ".post_attention_layernorm."},
+    {".intermediate.dense.", ".mlp.fc1."},
+    {".output.dense.", ".mlp.fc2."},
+    {".output.LayerNorm.", ".post_mlp_layernorm."},
 }};
 
 /// RoBERTa's heads on layers with rotary positions.
@@ -331,7 +380,10 @@ const std::array<Family, 40> kFamilies = {{
                               .tokenizer_class = "PreTrainedTokenizerFast"}},
     {.model_type = "nomic_bert",
      .class_prefix = "NomicBert",
-     .names = {.prefixes = kNomicBert, .renames = kNomicBertNames},
+     .names = {.prefixes = kNomicBert,
+               .renames = kNomicBertNames,
+               .module_renames = kNomicBertModules,
+               .packed = kPackedProjections},
      .encoder = EncoderTraits{.defaults = {.vocab_size = 30528,
                                            .max_position_embeddings = 2048,
                                            .hidden_dropout = 0,
@@ -344,15 +396,24 @@ const std::array<Family, 40> kFamilies = {{
                               .choice_dropout = {"classifier_dropout"}}},
     {.model_type = "gte",
      .class_prefix = "Gte",
-     .names = {.prefixes = kGte, .renames = kGteNames},
+     .names = {.prefixes = kGte,
+               .renames = kGteNames,
+               .module_renames = kGteModules,
+               .packed = kPackedLayers},
      .encoder = gte()},
     {.model_type = "new",
      .class_prefix = "New",
-     .names = {.prefixes = kNew, .renames = kGteNames},
+     .names = {.prefixes = kNew,
+               .renames = kGteNames,
+               .module_renames = kGteModules,
+               .packed = kPackedLayers},
      .encoder = gte()},
     {.model_type = "jina_embeddings_v3",
      .class_prefix = "JinaEmbeddingsV3",
-     .names = {.prefixes = kJinaV3, .renames = kJinaV3Names},
+     .names = {.prefixes = kJinaV3,
+               .renames = kJinaV3Names,
+               .module_renames = kJinaV3Modules,
+               .packed = kPackedProjections},
      .encoder = jina_v3()},
     big_bird(bert()),
     funnel_family(),

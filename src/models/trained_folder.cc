@@ -39,9 +39,10 @@ std::map<std::string, Tensor> all_tensors(const Weights& weights) {
 
 /// The part of a model that a tensor belongs to, by a name that peft finds: that of a module, or
 /// the end of it.
-std::string module_of(const std::string& name) {
-  if (!is_of_encoder(name)) return name.substr(0, name.find('.'));
-  const std::string layer = name.substr(0, name.rfind('.'));
+std::string module_of(const TensorNames& names, const std::string& name) {
+  const std::string written = names.module_name(name);
+  if (!is_of_encoder(name)) return written.substr(0, written.find('.'));
+  const std::string layer = written.substr(0, written.rfind('.'));
   return layer.substr(layer.rfind('.') + 1);
 }
 
@@ -49,7 +50,7 @@ std::string module_of(const std::string& name) {
 class TrainedAdapter {
  public:
   TrainedAdapter(const WrittenAdapter& written, const Weights& weights)
-      : config_(*weights.trained_adapter()) {
+      : config_(*weights.trained_adapter()), names_(weights.tensor_names()) {
     std::vector<std::string> others;
     for (const auto& [name, value] : weights.parameters()) {
       const std::string layer = layer_of(written.name_of(name));
@@ -95,7 +96,7 @@ class TrainedAdapter {
                                      : fmt::format("{}{}", kPeftPrefix, written),
                           value);
     if (is_bias && config_.bias != "none") return;
-    const std::string module = module_of(name);
+    const std::string module = module_of(names_, name);
     const bool is_known =
         std::any_of(config_.whole.begin(), config_.whole.end(),
                     [&](const std::string& known) { return ends_with_name(known, module); });
@@ -103,6 +104,7 @@ class TrainedAdapter {
   }
 
   AdapterConfig config_;
+  TensorNames names_;
   std::vector<std::string> layers_;
   std::vector<std::pair<std::string, Tensor>> tensors_;
 };
@@ -112,16 +114,18 @@ bool is_of_decoder(const EncoderConfig& config, const std::string& name) {
   return config.decoder && name.starts_with("decoder.");
 }
 
-}  // namespace
-
 /// A model with a head has a prefix before encoder and pooler in `transformers`.
-std::string written_name(const EncoderConfig& config, const std::string& name) {
-  const TensorNames& names = config.family->names;
+std::string prefix_of(const EncoderConfig& config, const std::string& name) {
   const bool is_inside =
       is_of_encoder(name) || name.starts_with("pooler.") || is_of_decoder(config, name);
-  if (!is_inside) return names.file_name(name);
   const bool has_head = !config.architecture.ends_with("Model");
-  return (has_head ? std::string(names.prefixes[0]) : "") + names.file_name(name);
+  return is_inside && has_head ? std::string(config.family->names.prefixes[0]) : "";
+}
+
+}  // namespace
+
+std::string written_name(const EncoderConfig& config, const std::string& name) {
+  return prefix_of(config, name) + config.family->names.file_name(name);
 }
 
 bool is_kept_by_adapters(const EncoderConfig& config, const std::string& name) {
@@ -176,7 +180,10 @@ void write_trained_folder(const TrainedFolder& trained, const Weights& weights,
   if (weights.trained_adapter() != nullptr) {
     write_adapter({.base = trained.source.string(),
                    .architecture = config.architecture,
-                   .name_of = [&](const std::string& name) { return written_name(config, name); }},
+                   .name_of =
+                       [&](const std::string& name) {
+                         return prefix_of(config, name) + config.family->names.module_name(name);
+                       }},
                   weights, target);
     return;
   }

@@ -48,7 +48,7 @@ std::string written_name(const EncoderConfig& config, const std::string& name);
 struct WrittenAdapter {
   /// The folder of the model that it was trained for, and architectures[0] of its config.json.
   std::string base, architecture;
-  /// The name that a tensor of the model has in files.
+  /// The name that a tensor of the model has in the class that adapters are for.
   std::function<std::string(const std::string& name)> name_of;
 };
 

@@ -17,26 +17,35 @@
 #include "core/tape.h"
 #include "formats/json.h"
 #include "kernels/initialization.h"
+#include "kernels/optimizer_steps.h"
 #include "text/encoder_folder.h"
 
 namespace longformer::models {
 namespace {
-
-/// Replaces the first occurrence, if there is one.
-void replace_part(std::string& name, std::string_view part, std::string_view by) {
-  const auto place = name.find(part);
-  if (place != std::string::npos) name.replace(place, part.size(), by);
-}
-
-void replace_ending(std::string& name, std::string_view ending, std::string_view by) {
-  if (name.ends_with(ending)) name.replace(name.size() - ending.size(), ending.size(), by);
-}
 
 /// A hash that is equal on every machine, unlike std::hash.
 std::uint64_t hash_of(const std::string& name) {
   std::uint64_t hash = 0;
   for (const char letter : name) hash = random_bits(hash, static_cast<unsigned char>(letter));
   return hash;
+}
+
+constexpr const char* kWeight = ".weight";
+
+/// The name of a layer and the ending of one of its tensors, such as ".weight".
+std::pair<std::string, std::string> parts_of(const std::string& tensor) {
+  const std::size_t dot = std::min(tensor.rfind('.'), tensor.size());
+  return {tensor.substr(0, dot), tensor.substr(dot)};
+}
+
+/// Addition of an adapter to a tensor of a layer, to a bias as a matrix of one column; may be
+/// empty.
+ops::LowRank addition_to(const Adapter::Layer& layer, const std::string& ending) {
+  if (ending == kWeight) return {.a = layer.a, .b = layer.b, .scale = layer.scale};
+  if (ending != ".bias" || layer.bias.empty()) return {};
+  return {.a = Tensor::from(std::array{1.0f}, {1, 1}),
+          .b = layer.bias.reshaped({layer.bias.size(), 1}),
+          .scale = layer.scale};
 }
 
 Tensor drawn_tensor(const std::string& name, const Shape& shape, const Init& init,
@@ -116,34 +125,6 @@ struct Weights::Records {
   std::shared_ptr<const Weights> like;
 };
 
-std::string TensorNames::model_name(std::string name) const {
-  for (const std::string_view prefix : prefixes) {
-    if (name.starts_with(prefix)) {
-      name.erase(0, prefix.size());
-      break;
-    }
-  }
-  for (const Rename& rename : renames) {
-    if (rename.is_for(name)) replace_part(name, rename.file, rename.model);
-  }
-  replace_ending(name, "LayerNorm.gamma", "LayerNorm.weight");
-  replace_ending(name, "LayerNorm.beta", "LayerNorm.bias");
-  return name;
-}
-
-std::string TensorNames::file_name(std::string name) const {
-  for (const Rename& rename : renames) {
-    if (rename.is_for(name)) replace_part(name, rename.model, rename.file);
-  }
-  return name;
-}
-
-std::string TensorNames::file_layer(const std::string& layer) const {
-  std::string name = file_name(layer + ".");
-  name.pop_back();
-  return name;
-}
-
 Weights Weights::of_files(formats::WeightFiles files, const TensorNames& names) {
   Weights weights;
   weights.tensor_names_ = names;
@@ -190,19 +171,26 @@ Weights Weights::trained(Weights weights, Training training) {
 }
 
 SharedLayers* Weights::shared(const std::string& layer) const {
-  const bool is_whole = adapter_ != nullptr && (adapter_->whole().contains(layer) ||
-                                                adapter_->whole().contains(layer + ".weight"));
-  return is_whole ? nullptr : shared_.get();
+  return has_whole(layer) ? nullptr : shared_.get();
 }
 
-ops::LowRank Weights::addition(const std::string& layer) const {
+bool Weights::has_whole(const std::string& layer) const {
+  if (adapter_ == nullptr) return false;
+  const auto& whole = adapter_->whole();
+  return whole.contains(layer) || whole.contains(layer + kWeight) ||
+         std::ranges::any_of(tensor_names_.modules_of(layer), [&](const std::string& module) {
+           return whole.contains(module + kWeight);
+         });
+}
+
+ops::LowRank Weights::addition(const std::string& module) const {
   if (adapter_ == nullptr) return {};
-  const auto found = adapter_->layers().find(layer);
+  const auto found = adapter_->layers().find(module);
   if (found == adapter_->layers().end()) return {};
   const auto& [a, b, bias, scale] = found->second;
-  if (findings_->seen.insert(layer + kLowRankA).second) {
-    findings_->look_at(layer + kLowRankA, a);
-    findings_->look_at(layer + kLowRankB, b);
+  if (findings_->seen.insert(module + kLowRankA).second) {
+    findings_->look_at(module + kLowRankA, a);
+    findings_->look_at(module + kLowRankB, b);
   }
   return {.a = a, .b = b, .scale = scale};
 }
@@ -210,30 +198,46 @@ ops::LowRank Weights::addition(const std::string& layer) const {
 bool Weights::changes(const std::string& tensor) const {
   if (adapter_ == nullptr) return false;
   if (adapter_->whole().contains(tensor)) return true;
-  const auto layer = [&](std::string_view ending) {
-    if (!tensor.ends_with(ending)) return adapter_->layers().end();
-    return adapter_->layers().find(tensor.substr(0, tensor.size() - ending.size()));
-  };
-  if (layer(".weight") != adapter_->layers().end()) return true;
-  const auto biased = layer(".bias");
-  return biased != adapter_->layers().end() && !biased->second.bias.empty();
+  const auto [layer, ending] = parts_of(tensor);
+  for (const std::string& module : tensor_names_.modules_of(layer)) {
+    if (adapter_->whole().contains(module + ending)) return true;
+    const auto found = adapter_->layers().find(module);
+    if (found == adapter_->layers().end()) continue;
+    if (!addition_to(found->second, ending).empty()) return true;
+  }
+  return false;
 }
 
 Weights Weights::adapted(Weights weights, std::shared_ptr<const Adapter> adapter) {
   weights.unadapted_ = std::make_shared<const Weights>(weights);
-  for (const auto& [layer, added] : adapter->layers()) {
-    const std::string name = layer + ".weight";
-    const auto found = weights.tensors_.find(name);
+  // Modules of a layer that is packed in the file have as many rows each.
+  const auto check = [&](const std::string& module, const std::string& ending, Shape shape) {
+    const TensorNames::Place place = weights.tensor_names_.place_of(module);
+    const auto found = weights.tensors_.find(place.layer + ending);
     require(found != weights.tensors_.end(),
             "{}: expected layers of {}, found {}, which it has not", adapter->path(), weights.name_,
-            formats::quote(layer));
-    const Shape expected = {added.b.rows(), added.a.columns()};
-    require(found->second.shape() == expected, "{}: layer {}: expected {} as in {}, found {}",
-            adapter->path(), formats::quote(layer), to_string(found->second.shape()), weights.name_,
-            to_string(expected));
+            formats::quote(weights.tensor_names_.module_layer(module)));
+    Shape expected = found->second.shape();
+    if (!expected.empty()) expected[0] /= place.count;
+    require(shape == expected, "{}: layer {}: expected {} as in {}, found {}", adapter->path(),
+            formats::quote(weights.tensor_names_.module_layer(module)), to_string(expected),
+            weights.name_, to_string(shape));
+  };
+  for (const auto& [module, added] : adapter->layers()) {
+    check(module, kWeight, {added.b.rows(), added.a.columns()});
+    const std::string layer = weights.tensor_names_.place_of(module).layer;
+    require(added.bias.empty() || weights.tensors_.contains(layer + ".bias"),
+            "{}: lora_bias: expected layers of {} that have a bias, found {}, which has none",
+            adapter->path(), weights.name_,
+            formats::quote(weights.tensor_names_.module_layer(module)));
   }
   for (const auto& [name, tensor] : adapter->whole()) {
-    weights.tensors_.insert_or_assign(name, tensor);
+    const auto [module, ending] = parts_of(name);
+    if (weights.tensor_names_.place_of(module).count == 1) {
+      weights.tensors_.insert_or_assign(name, tensor);
+    } else {
+      check(module, ending, tensor.shape());
+    }
   }
   weights.adapter_ = std::move(adapter);
   return weights;
@@ -380,38 +384,39 @@ const AdapterConfig* Weights::trained_adapter() const {
   return adapter_ ? &adapter_->config() : &parameters_->training.adapter->config;
 }
 
-ops::LowRank Weights::low_rank(const std::string& layer, Index out, Index in) const {
+ops::LowRank Weights::low_rank(const std::string& module, Index out, Index in) const {
   const AdapterConfig* config = trained_adapter();
   if (config == nullptr) return {};
   Parameters& all = *parameters_;
-  if (const auto found = all.low_rank.find(layer); found != all.low_rank.end()) {
+  if (const auto found = all.low_rank.find(module); found != all.low_rank.end()) {
     return found->second;
   }
-  ops::LowRank& added = all.low_rank[layer];
-  const std::string name = tensor_names_.file_layer(layer);
+  ops::LowRank& added = all.low_rank[module];
+  const std::string name = tensor_names_.module_layer(module);
   Index rank = config->rank;
   if (adapter_) {
-    const auto given = adapter_->layers().find(layer);
+    const auto given = adapter_->layers().find(module);
     if (given == adapter_->layers().end()) return added;
     require(given->second.bias.empty(), "{}: lora_bias: expected none to train on, found one",
             adapter_->path());
     rank = given->second.a.rows();
     added.a = given->second.a.copied();
     added.b = given->second.b.copied();
+    added.scale = given->second.scale;
   } else {
-    if (!config->targets_layer(name) || !keeps(layer + ".weight")) return added;
+    if (!config->targets_layer(name) || !keeps(module + kWeight)) return added;
     const std::uint64_t seed = all.training.seed;
     // The initial values of peft: the addition is zero, and A is drawn as torch draws a linear
     // layer.
     const double limit = 1 / std::sqrt(static_cast<double>(in));
-    added.a = drawn_tensor(layer + kLowRankA, {rank, in}, Init::uniform(-limit, limit), seed);
+    added.a = drawn_tensor(module + kLowRankA, {rank, in}, Init::uniform(-limit, limit), seed);
     added.b = Tensor::zeros({out, rank}, DType::f32);
+    added.scale = config->scale(name, rank);
   }
-  added.scale = config->scale(name, rank);
   added.dropout = config->dropout;
-  added.place = hash_of(layer);
+  added.place = hash_of(module);
   for (auto* part : {&added.a, &added.b}) {
-    const std::string part_name = layer + (part == &added.a ? kLowRankA : kLowRankB);
+    const std::string part_name = module + (part == &added.a ? kLowRankA : kLowRankB);
     const bool frozen = all.training.frozen && all.training.frozen(part_name);
     if (!frozen) part->set_gradient(std::make_shared<Gradient>());
     all.tensors.emplace(part_name, *part);
@@ -424,13 +429,13 @@ void Weights::check_low_rank() const {
   if (config == nullptr) return;
   std::set<std::string> endings;
   for (const auto& [layer, added] : parameters_->low_rank) {
-    const std::string name = tensor_names_.file_layer(layer);
-    if (keeps(layer + ".weight")) endings.insert(name.substr(name.rfind('.') + 1));
+    const std::string name = tensor_names_.module_layer(layer);
+    if (keeps(layer + kWeight)) endings.insert(name.substr(name.rfind('.') + 1));
   }
   for (const std::string& target : adapter_ ? std::vector<std::string>() : config->targets) {
     const bool found = std::any_of(
         parameters_->low_rank.begin(), parameters_->low_rank.end(), [&](const auto& entry) {
-          const std::string name = tensor_names_.file_layer(entry.first);
+          const std::string name = tensor_names_.module_layer(entry.first);
           return !entry.second.empty() && (target == kAllLinear || ends_with_name(name, target));
         });
     require(found, OptionName("training.lora_target"), "expected {} or {}, found {}",
@@ -440,6 +445,13 @@ void Weights::check_low_rank() const {
   // Norms are trained whole or not at all.
   require(config->bias != "all", "{}: bias: expected none or lora_only to train on, found all",
           adapter_->path());
+  for (const auto& [name, tensor] : adapter_->whole()) {
+    const std::string module = parts_of(name).first;
+    require(tensor_names_.place_of(module).count == 1,
+            "{}: expected no tensor of {} whole to train on, as it is rows of one in {}, found {}",
+            adapter_->path(), formats::quote(tensor_names_.module_layer(module)), name_,
+            formats::quote(tensor_names_.module_name(name)));
+  }
   for (const auto& [layer, added] : adapter_->layers()) {
     const auto found = parameters_->low_rank.find(layer);
     require(found != parameters_->low_rank.end() && !found->second.empty(),
@@ -472,21 +484,25 @@ Tensor Weights::stored(const std::string& name, const Shape& shape) const {
 
 Tensor Weights::merged(const std::string& name, Tensor tensor) const {
   if (!adapter_ || is_trained()) return tensor;
-  for (const std::string_view part : {".weight", ".bias"}) {
-    if (!name.ends_with(part)) continue;
-    const auto found = adapter_->layers().find(name.substr(0, name.size() - part.size()));
-    if (found == adapter_->layers().end()) continue;
-    const Adapter::Layer& added = found->second;
-    if (part == ".weight") {
-      return ops::merged(tensor, {.a = added.a, .b = added.b, .scale = added.scale});
-    }
-    if (added.bias.empty()) return tensor;
-    // A matrix of one column.
-    return ops::merged(tensor, {.a = Tensor::from(std::array{1.0f}, {1, 1}),
-                                .b = added.bias.reshaped({added.bias.size(), 1}),
-                                .scale = added.scale});
+  const auto [layer, ending] = parts_of(name);
+  const std::vector<std::string> modules = tensor_names_.modules_of(layer);
+  const Index count = tensor.rows() / std::ssize(modules);
+  Tensor sum;
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const auto found = adapter_->layers().find(modules[i]);
+    const ops::LowRank added =
+        found == adapter_->layers().end() ? ops::LowRank() : addition_to(found->second, ending);
+    // The whole tensor of a layer that is not packed is the given one.
+    const auto whole =
+        modules.size() == 1 ? adapter_->whole().end() : adapter_->whole().find(modules[i] + ending);
+    const bool is_whole = whole != adapter_->whole().end();
+    if (added.empty() && !is_whole) continue;
+    if (sum.empty()) sum = tensor.copied();
+    Tensor rows = sum.slice_rows(static_cast<Index>(i) * count, count);
+    if (is_whole) kernels::assign(rows, whole->second.load().to(DType::f32));
+    if (!added.empty()) ops::merge_into(rows, added);
   }
-  return tensor;
+  return sum.empty() ? tensor : sum;
 }
 
 Tensor Weights::get_fp32(const std::string& name, const Shape& shape, const Init& init) const {

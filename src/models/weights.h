@@ -17,6 +17,7 @@
 #include "formats/weights.h"
 #include "kernels/features/feature_map.h"
 #include "models/adapter.h"
+#include "models/tensor_names.h"
 #include "ops/linear.h"
 
 namespace longformer::models {
@@ -91,30 +92,6 @@ struct WeightRecord {
   Shape shape;
 };
 
-/// How a family names its tensors in files. Models ask for the names of BERT's encoder, which are
-/// those of the others too, but for these.
-struct TensorNames {
-  struct Rename {
-    std::string_view model, file;
-    /// Only in names that have this part too, and have not that one.
-    std::string_view within = {}, without = {};
-
-    bool is_for(std::string_view name) const {
-      return name.find(within) != name.npos && (without.empty() || name.find(without) == name.npos);
-    }
-  };
-  /// Beginnings that a file may have before the names, such as "bert."; the first one is written.
-  std::span<const std::string_view> prefixes = {};
-  /// Parts of names, tried in this order.
-  std::span<const Rename> renames = {};
-
-  std::string model_name(std::string file_name) const;
-  /// Without a prefix.
-  std::string file_name(std::string model_name) const;
-  /// Name of a layer in the file, whose tensors have their own names behind its name.
-  std::string file_layer(const std::string& layer) const;
-};
-
 class Weights {
  public:
   /// Opens the weights of a folder: safetensors or PyTorch, one file or several with an index. One
@@ -164,9 +141,9 @@ class Weights {
   SharedLayers* shared(const std::string& layer) const;
   /// These weights without their adapter.
   const Weights& without_adapter() const { return unadapted_ ? *unadapted_ : *this; }
-  /// Low-rank addition of the adapter to the product of a layer, which "LAYER.weight" has merged;
-  /// empty for none.
-  ops::LowRank addition(const std::string& layer) const;
+  /// Low-rank addition of the adapter to the product of a module, which the weight of its layer has
+  /// merged; empty for none.
+  ops::LowRank addition(const std::string& module) const;
   /// Whether the adapter has a tensor of the model whole, or adds to it.
   bool changes(const std::string& tensor) const;
 
@@ -193,10 +170,10 @@ class Weights {
   /// Names of parameters that were drawn.
   std::vector<std::string> drawn_parameters() const;
 
-  /// Addition to the product of a layer, "NAME.weight" [out, in], that is trained by an adapter;
-  /// empty for others, and where nothing is trained. Its parts are parameters, "NAME.lora_A.weight"
-  /// and "NAME.lora_B.weight".
-  ops::LowRank low_rank(const std::string& layer, Index out, Index in) const;
+  /// Addition to the product of a module, [out, in], that is trained by an adapter; empty for
+  /// others, and where nothing is trained. Its parts are parameters, "NAME.lora_A.weight" and
+  /// "NAME.lora_B.weight".
+  ops::LowRank low_rank(const std::string& module, Index out, Index in) const;
   /// Throws Error where a target of the adapter that is trained is none of the layers that models
   /// have asked for, or it has others.
   void check_low_rank() const;
@@ -257,6 +234,8 @@ class Weights {
   Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
   /// Whether a training of an adapter keeps a weight as it is.
   bool keeps(const std::string& name) const;
+  /// Whether the adapter has the weight of a layer whole, or that of one of its modules.
+  bool has_whole(const std::string& layer) const;
   /// A tensor of the file with what an adapter adds to it.
   Tensor merged(const std::string& name, Tensor tensor) const;
 

@@ -436,14 +436,18 @@ std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
   return projected;
 }
 
-Tensor merged(const Tensor& weight, const LowRank& addition) {
-  Tensor sum = weight.copied();
-  kernels::gemm({.m = sum.rows(),
-                 .n = sum.columns(),
+void merge_into(Tensor& weight, const LowRank& addition) {
+  kernels::gemm({.m = weight.rows(),
+                 .n = weight.columns(),
                  .k = addition.a.rows(),
                  .alpha = addition.scale,
                  .beta = 1},
-                addition.b.data<float>(), addition.a.data<float>(), sum.data<float>());
+                addition.b.data<float>(), addition.a.data<float>(), weight.data<float>());
+}
+
+Tensor merged(const Tensor& weight, const LowRank& addition) {
+  Tensor sum = weight.copied();
+  merge_into(sum, addition);
   return sum;
 }
 

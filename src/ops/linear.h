@@ -130,8 +130,9 @@ Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DT
 void multiply_backward(const Context& context, const Tensor& x, const Linear& dense,
                        const Tensor& gradient, WeightsAre weights = WeightsAre::trained);
 
-/// W + scale·B·A in fp32.
+/// W + scale·B·A in fp32; in place, of a W that is fp32.
 Tensor merged(const Tensor& weight, const LowRank& addition);
+void merge_into(Tensor& weight, const LowRank& addition);
 /// Adapted weight for ops that multiply with parameters themselves: sends gradients to A and B
 /// alone.
 Tensor adapted_weight(const Context& context, const Tensor& weight, const LowRank& addition);

@@ -53,6 +53,17 @@ def tokenizers():
                     "mapped": json.dumps(unigram | {"normalizer": mapped}).encode()}
 
 
+def lists_of_the_hub():
+    """The answer of the Hub, and modules.json or router_config.json behind a byte 0."""
+    names = ["config.json", "modules.json", "router_config.json", "1_Pooling/config.json", "model-1-of-2.safetensors", "pytorch_model.bin"]
+    large = {"lfs": {"sha256": "b" * 64, "size": 9, "pointerSize": 134}}
+    files = [{"rfilename": name, "size": 9, "blobId": "a" * 40, **(large if "model" in name else {})} for name in names]
+    answer = json.dumps({"sha": "c" * 40, "siblings": files}).encode()
+    modules = json.dumps([{"path": "", "type": "x.Router"}, {"path": "1_Pooling", "type": "x.Pooling"}]).encode()
+    routes = json.dumps({"types": {"a": "x.A"}, "structure": {"query": ["a"], "document": ["b", ""]}}).encode()
+    return {"plain": answer, "modules": answer + b"\0" + modules, "routes": answer + b"\0" + routes}
+
+
 def data_sets():
     """Each begins with the letter of its format; see data.cc."""
     lines = [{"text": "a", "text_pair": "b", "label": [1, "x"]}, {"tokens": ["a"], "ner_tags": [0]},
@@ -96,6 +107,7 @@ def corpora():
     values = {path.stem: path.read_bytes() for path in torch.glob("values_*.bin")}
     zips = {path.stem: path.read_bytes() for path in torch.glob("values_zip.bin")}
     return {
+        "hub": lists_of_the_hub(),
         "safetensors": {"small": small_safetensors(),
                         "values": (torch / "values.safetensors").read_bytes()},
         "pickle": pickles,

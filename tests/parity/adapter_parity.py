@@ -35,9 +35,13 @@ RATE, EPSILON = 0.01, 1e-4
 NOTHING_DROPPED = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
+def tokenizer_folder(kind):
+    return FIXTURES / ("tiny_bert" if kind == "bert" or kind in OTHERS else "tiny_roberta")
+
+
 def make_base(kind, folder):
     """A model with random weights and a tokenizer."""
-    tokenizer = FIXTURES / ("tiny_bert" if kind == "bert" else "tiny_roberta")
+    tokenizer = tokenizer_folder(kind)
     vocabulary = json.loads((tokenizer / "config.json").read_text())["vocab_size"]
     names = {"id2label": dict(enumerate(LABELS)), "label2id": {name: i for i, name in enumerate(LABELS)}}
     if kind == "bert":
@@ -52,6 +56,9 @@ def make_base(kind, folder):
         config = transformers.LongformerConfig(
             vocab_size=vocabulary, max_position_embeddings=66, attention_window=[8, 8], sep_token_id=2, **SIZES, **NOTHING_DROPPED, **names)
         model = transformers.LongformerForSequenceClassification(config)
+    elif kind in OTHERS:
+        config = transformers.AutoConfig.for_model(kind, vocab_size=vocabulary, **OTHERS[kind], **names)
+        model = transformers.AutoModelForSequenceClassification.from_config(config)
     else:
         config = transformers.LEDConfig(
             vocab_size=vocabulary, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
@@ -69,6 +76,33 @@ def make_base(kind, folder):
     return type(model)
 
 
+def of_modules(queries, *others):
+    """Adapters of the queries and values, of other modules with an alpha and a rank of their own, and of all."""
+    return {
+        "queries and values": {"r": 4, "target_modules": queries},
+        "others": {"r": 2, "target_modules": list(others), "alpha_pattern": {others[0]: 3}, "rank_pattern": {others[-1]: 3}},
+        "biases of its layers": {"r": 4, "target_modules": queries, "bias": "lora_only"},
+        "all linear": {"r": 3, "target_modules": "all-linear"},
+    }
+
+
+# Encoders of the newer kinds, and of the older ones whose names are others.
+LENGTH = {"max_position_embeddings": 64, "pad_token_id": 0}
+OTHERS = {
+    "nomic_bert": SIZES | LENGTH | NOTHING_DROPPED,
+    "gte": SIZES | LENGTH | NOTHING_DROPPED,
+    "jina_embeddings_v3": SIZES | LENGTH | NOTHING_DROPPED,
+    "modernbert": SIZES | LENGTH | {"local_attention": 6, "cls_token_id": 2, "sep_token_id": 3, "bos_token_id": 2, "eos_token_id": 3},
+    "eurobert": SIZES | LENGTH | {"num_key_value_heads": 1},
+    "mpnet": SIZES | NOTHING_DROPPED | {"max_position_embeddings": 64, "pad_token_id": 1},
+    "deberta-v2": SIZES | LENGTH | NOTHING_DROPPED | {
+        "relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"], "share_att_key": True,
+        "norm_rel_ebd": "layer_norm", "position_biased_input": False, "type_vocab_size": 0, "pooler_hidden_size": 16,
+        "cls_dropout": 0.0},  # fmt: skip
+    "electra": SIZES | LENGTH | NOTHING_DROPPED | {"embedding_size": 12},
+    "distilbert": {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24, "dropout": 0.0, "attention_dropout": 0.0,
+                   "seq_classif_dropout": 0.0} | LENGTH,  # fmt: skip
+}
 # Options of the adapters of each model.
 VARIANTS = {
     "bert": {
@@ -92,7 +126,19 @@ VARIANTS = {
         "queries and values": {"r": 4, "target_modules": ["query", "value", "q_proj", "v_proj"]},
         "all linear": {"r": 2, "target_modules": "all-linear"},
     },
+    "nomic_bert": of_modules(["q_proj", "v_proj"], "k_proj", "gate_proj"),
+    "gte": of_modules(["q_proj", "v_proj"], "k_proj", "up_proj"),
+    "jina_embeddings_v3": of_modules(["q_proj", "v_proj"], "k_proj", "fc1"),
+    "modernbert": of_modules(["Wqkv"], "Wi", "attn.Wo"),
+    "eurobert": of_modules(["q_proj", "v_proj"], "k_proj", "o_proj"),
+    "mpnet": of_modules(["q", "v"], "k", "intermediate.dense"),
+    "deberta-v2": of_modules(["query_proj", "value_proj"], "key_proj", "intermediate.dense"),
+    "electra": of_modules(["query", "value"], "key", "embeddings_project"),
+    # peft itself refuses all layers of its head.
+    "distilbert": {name: settings for name, settings in of_modules(["q_lin", "v_lin"], "k_lin", "lin2").items() if name != "all linear"},
 }
+# Biases of modules that are packed in the file are read, not trained.
+PACKED = {"gte", "jina_embeddings_v3"}
 # Read, but not trained on.
 READ_ALONE = {"with biases", "all biases"}
 
@@ -208,7 +254,7 @@ def compare_made(report, program, kind, variant, settings, chosen):
         folder = pathlib.Path(made)
         base, adapter, merged = folder / "base", folder / "adapter", folder / "merged"
         model_class = make_base(kind, base)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_folder(kind))
         model = make_adapter(base, model_class, kind, settings, adapter)
         if variant == "as .bin":
             as_bin(adapter)
@@ -220,7 +266,7 @@ def compare_made(report, program, kind, variant, settings, chosen):
             ("transformers", Transformers(model_class.from_pretrained(merged).eval())),
         ):
             same_logits(report, f"{what}: merged, by {reader}", kind, model, logits, tokenizer, chosen)
-        if variant in READ_ALONE:
+        if variant in READ_ALONE or (kind in PACKED and variant == "biases of its layers"):
             return
         data, rows = write_examples(kind, folder, chosen)
         found = finetune(program, kind, base, data, folder / "on", "--adapter", adapter)
@@ -254,7 +300,7 @@ def compare_trained(report, program, kind, flags, chosen):
         folder = pathlib.Path(made)
         base, output = folder / "base", folder / "trained"
         model_class = make_base(kind, base)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_folder(kind))
         data, _ = write_examples(kind, folder, chosen)
         finetune(program, kind, base, data, output, "--lora-rank", "4", *flags)
         config = transformers.AutoConfig.from_pretrained(output)

@@ -48,20 +48,23 @@ std::optional<models::AdapterTraining> adapter_training(
 std::optional<models::AdapterTraining> adapter_training(const TrainingOptions& options,
                                                         const models::EncoderConfig& config) {
   std::vector<std::string> usual;
+  const std::string self = "encoder.layer.0.attention.self.";
+  const models::TensorNames& names = config.family->names;
   const auto add = [&](const std::string& layer) {
-    const std::string name = config.family->names.file_layer(layer);
+    const std::string name = names.module_layer(layer);
     const std::string last = name.substr(name.rfind('.') + 1);
     if (std::find(usual.begin(), usual.end(), last) == usual.end()) usual.push_back(last);
   };
   std::vector<std::string> parts = {"query", "value"};
-  // One tensor has the keys too.
-  if (config.recipe.packs_projections) parts = {"query_key_value"};
+  // One module has the keys too.
+  const bool is_one = names.modules_of(self + "query_key_value").size() == 1;
+  if (config.recipe.packs_projections && is_one) parts = {"query_key_value"};
   if (config.recipe.funnel) parts = {"q_head", "v_head"};
   if (config.reformer && config.reformer->has(models::ChunkLayer::lsh)) {
     parts.push_back("query_key");
     if (!config.reformer->has(models::ChunkLayer::local)) parts.erase(parts.begin());
   }
-  for (const std::string& part : parts) add("encoder.layer.0.attention.self." + part);
+  for (const std::string& part : parts) add(self + part);
   if (config.decoder) {
     for (const char* part : {"q_proj", "v_proj"}) {
       add(std::string("decoder.layers.0.self_attn.") + part);

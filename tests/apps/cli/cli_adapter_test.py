@@ -110,6 +110,33 @@ class TestTraining:
         assert tensors_of(tmp_path / "on" / "adapter_model.safetensors") == first
         assert scores(base, "--adapter", tmp_path / "on") != scores(base, "--adapter", adapter)
 
+    def test_modules_that_are_packed_in_files(self, data, tmp_path):
+        """Names are those of the class of transformers, which has queries, keys and values apart."""
+        base, name = FIXTURES / "tiny_nomic_bert", "adapter_model.safetensors"
+        train(base, data, tmp_path / "out", "--lora-rank", 2, "--save-steps", 2).passes()
+        config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+        assert config["target_modules"] == ["q_proj", "v_proj"]
+        tensors = tensors_of(tmp_path / "out" / name)
+        module = "base_model.model.nomic_bert.layers.1.self_attn.v_proj.lora_"
+        assert tensors[module + "A.weight"] == [2, 24] and tensors[module + "B.weight"] == [24, 2]
+        assert len(tensors) == 3 * 2 * 2 + 4
+        on = ["--resume-from-checkpoint", tmp_path / "out" / "checkpoint-2"]
+        train(base, data, tmp_path / "again", "--lora-rank", 2, "--save-steps", 2, *on).passes()
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+        train(base, data, tmp_path / "on", "--adapter", tmp_path / "out").passes()
+        assert tensors_of(tmp_path / "on" / name) == tensors
+        train(base, data, tmp_path / "all", "--lora-rank", 1, "--lora-target", "all-linear").passes()
+        assert len(tensors_of(tmp_path / "all" / name)) == 3 * 7 * 2 + 4
+        done = train(base, data, tmp_path / "none", "--lora-rank", 2, "--lora-target", "Wqkv")
+        done.fails(2, "--lora-target", "q_proj", "Wqkv")
+
+    def test_whole_parts_have_the_names_of_modules(self, data, tmp_path):
+        """peft would leave out a part of another name without a word."""
+        train(FIXTURES / "tiny_deberta_v2", data, tmp_path / "out", "--lora-rank", 1).passes()
+        config = json.loads((tmp_path / "out" / "adapter_config.json").read_text())
+        assert sorted(config["modules_to_save"]) == ["classifier", "pooler"]
+        assert "base_model.model.pooler.dense.weight" in tensors_of(tmp_path / "out" / "adapter_model.safetensors")
+
     def test_masked_words(self, base, tmp_path):
         corpus = write(tmp_path / "corpus.txt", text(90, 1))
         run("pretrain-mlm", base, corpus, "--output-dir", tmp_path / "out", "--max-steps", 2, "--lora-rank", 2,

@@ -15,7 +15,7 @@ QA = FIXTURES / "tiny_longformer_qa"
 NAMES = re.findall(r"^  ([a-z][a-z-]+) {2,}", run("--help").works().out.split("Subcommands:")[-1], re.M)
 #: Arguments after the model, for each verb that takes one.
 BEHIND = {
-    "info": [], "tokenize": ["--text", "a"], "embed": ["--text", "a"], "search": ["a.txt", "--query", "a"],
+    "info": [], "pull": [], "tokenize": ["--text", "a"], "embed": ["--text", "a"], "search": ["a.txt", "--query", "a"],
     "rerank": ["b", "--text", "a"], "fill-mask": ["--text", "a"], "classify": ["--text", "a"], "ner": ["--text", "a"], "coref": ["--text", "a"],
     "qa": ["--text", "a", "-q", "b"], "choose": ["--question", "a", "--choice", "b", "--choice", "c"],
     "evaluate": ["a.jsonl"], "finetune": ["a.jsonl", "--output-dir", "out"], "pretrain-mlm": ["a.txt", "--output-dir", "out"],

@@ -27,7 +27,7 @@ BERT = FIXTURES / "tiny_bert"
 ROBERTA = FIXTURES / "tiny_roberta"
 HIDDEN = 16
 VERBS = [
-    "info", "tokenize", "embed", "search", "rerank", "fill-mask", "classify", "ner", "coref", "qa", "choose", "evaluate",
+    "info", "pull", "tokenize", "embed", "search", "rerank", "fill-mask", "classify", "ner", "coref", "qa", "choose", "evaluate",
     "attention", "convert", "bench", "generate", "summarize",
 ]  # fmt: skip
 
@@ -68,7 +68,7 @@ def run(*arguments, stdin=b"", environment=None, folder="/"):
         stdin = stdin.encode()
     done = subprocess.run(
         [BINARY, *map(str, arguments)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, **(environment or {})}, cwd=folder, timeout=120, check=False)
+        env={"HF_HUB_OFFLINE": "1", **os.environ, **(environment or {})}, cwd=folder, timeout=120, check=False)
     return Result(done)
 
 
@@ -169,7 +169,7 @@ class TestModelFolder:
         cache = {"HF_HUB_CACHE": str(tmp_path / "hub")}
         assert run("info", "org/name", environment=cache).works().out
         run("info", "org/other", environment=home).fails(
-            1, "org/other", str(tmp_path / "hub"), "hf download org/other")
+            1, "org/other", str(tmp_path / "hub"), "longformer pull org/other")
 
     @pytest.fixture
     def cache(self, tmp_path):
@@ -193,7 +193,7 @@ class TestModelFolder:
         assert set(found["windows"]) == {window}
 
     def test_unknown_revision(self, cache):
-        run("info", "org/name@v2", environment=cache).fails(1, "hf download org/name --revision v2")
+        run("info", "org/name@v2", environment=cache).fails(1, "longformer pull org/name@v2")
 
     @pytest.mark.parametrize("name", ["org/name@../../x", "org/name@/etc", "org/name@", "org/..",
                                       "a/b/c", "~/x", "org/na me", "-org/name"])

@@ -1,0 +1,234 @@
+#include "hub/files.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "core/error.h"
+#include "formats/json.h"
+#include "hub/names.h"
+
+namespace longformer::hub {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using formats::quote;
+using formats::shown;
+
+/// Read in every folder of a model.
+constexpr std::array<std::string_view, 17> kSmallFiles = {"config.json",
+                                                          "generation_config.json",
+                                                          "tokenizer.json",
+                                                          "tokenizer_config.json",
+                                                          "special_tokens_map.json",
+                                                          "added_tokens.json",
+                                                          "modules.json",
+                                                          "config_sentence_transformers.json",
+                                                          "sentence_bert_config.json",
+                                                          "router_config.json",
+                                                          "adapter_config.json",
+                                                          "artifact.metadata",
+                                                          "sparse_linear.pt",
+                                                          "colbert_linear.pt",
+                                                          "adapter_model.safetensors",
+                                                          "state.json",
+                                                          "state.safetensors"};
+
+/// Read where there is no tokenizer.json.
+constexpr std::array<std::string_view, 7> kVocabularies = {
+    "vocab.txt",      "vocab.json",   "merges.txt",
+    "spm.model",      "spiece.model", "sentencepiece.bpe.model",
+    "tokenizer.model"};
+
+/// The first one that a folder has is read; the beginning and end of the files of an index.
+struct WeightFormat {
+  std::string_view file, shard_begin, shard_end;
+};
+constexpr std::array<WeightFormat, 4> kWeights = {{
+    {"model.safetensors", "", ""},
+    {"model.safetensors.index.json", "model-", ".safetensors"},
+    {"pytorch_model.bin", "", ""},
+    {"pytorch_model.bin.index.json", "pytorch_model-", ".bin"},
+}};
+
+/// Weights of other programs.
+constexpr std::array<std::string_view, 8> kStrangeEndings = {".h5", ".msgpack", ".onnx",    ".gguf",
+                                                             ".ot", ".ckpt",    ".mlmodel", ".pth"};
+
+std::string text_in(const Json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::int64_t size_in(const Json& object) {
+  const auto found = object.find("size");
+  const bool is_size = found != object.end() && found->is_number_integer();
+  return is_size ? found->get<std::int64_t>() : -1;
+}
+
+RemoteFile file_of(const Json& entry, const std::string& name) {
+  require(entry.is_object(), "{}: expected a list of files, found {}", name, shown(entry));
+  RemoteFile file{.name = text_in(entry, "rfilename")};
+  require(is_file_name(file.name), "{}: expected names of files inside it, found {}", name,
+          quote(file.name));
+  const auto lfs = entry.find("lfs");
+  const bool is_large = lfs != entry.end() && lfs->is_object();
+  file.hash = is_large ? text_in(*lfs, "sha256") : text_in(entry, "blobId");
+  file.size = size_in(is_large && lfs->contains("size") ? *lfs : entry);
+  require(is_hexadecimal(file.hash, is_large ? 64 : 40) && file.size >= 0,
+          "{}: expected the size and the hash of {}, as the Hub lists them, found size {} and {}",
+          name, quote(file.name), file.size, quote(file.hash));
+  return file;
+}
+
+/// JSON of a file that a loader will read again and complain about.
+Json parsed(const std::string& text) { return Json::parse(text, nullptr, false); }
+
+std::string joined(const std::string& folder, std::string_view name) {
+  return folder.empty() ? std::string(name) : folder + "/" + std::string(name);
+}
+
+/// Choice of files, folder by folder.
+class Choice {
+ public:
+  Choice(const Listing& listing, const ReadFile& read) : listing_(listing), read_(read) {}
+
+  std::vector<RemoteFile> files() {
+    find_modules();
+    for (const std::string& folder : folders_) {
+      for (const std::string_view name : kSmallFiles) add(joined(folder, name));
+      if (!has(joined(folder, "tokenizer.json"))) {
+        for (const std::string_view name : kVocabularies) add(joined(folder, name));
+      }
+      // The first module has the weights of its encoder beside its configuration.
+      if (!folder.empty() || !encoder_is_below_) add_weights(folder);
+    }
+    if (!has("adapter_model.safetensors")) add("adapter_model.bin");
+    return std::move(chosen_);
+  }
+
+  bool has_weights() const { return has_weights_; }
+
+ private:
+  bool has(const std::string& name) const { return listing_.find(name) != nullptr; }
+
+  void add(const std::string& name) {
+    const RemoteFile* file = listing_.find(name);
+    if (file == nullptr) return;
+    if (name.starts_with("adapter_model.")) has_weights_ = true;
+    chosen_.push_back(*file);
+  }
+
+  void add_weights(const std::string& folder) {
+    const auto format = std::ranges::find_if(
+        kWeights, [&](const WeightFormat& one) { return has(joined(folder, one.file)); });
+    if (format == kWeights.end()) return;
+    has_weights_ = true;
+    add(joined(folder, format->file));
+    if (format->shard_begin.empty()) return;
+    const std::string begin = joined(folder, format->shard_begin);
+    for (const RemoteFile& file : listing_.files) {
+      const bool is_shard = file.name.starts_with(begin) &&
+                            file.name.ends_with(format->shard_end) &&
+                            file.name.find('/', begin.size()) == std::string::npos;
+      if (is_shard) chosen_.push_back(file);
+    }
+  }
+
+  std::optional<Json> json_of(const std::string& name) const {
+    const RemoteFile* file = listing_.find(name);
+    if (file == nullptr) return std::nullopt;
+    return parsed(read_(*file));
+  }
+
+  void add_folder(const std::string& folder) {
+    const bool is_new = std::ranges::find(folders_, folder) == folders_.end();
+    if (is_new && is_file_name(folder)) folders_.push_back(folder);
+  }
+
+  /// The root, and the folders of modules; 1_Pooling is read where no list names the modules.
+  void find_modules() {
+    const auto modules = json_of("modules.json");
+    if (!modules || !modules->is_array()) return add_folder("1_Pooling");
+    for (const Json& module : *modules) {
+      const std::string path = text_in(module, "path");
+      if (!path.empty()) add_folder(path);
+      if (text_in(module, "type").ends_with(".Router")) add_routes(path);
+    }
+    if (modules->empty()) return;
+    const std::string first = text_in(modules->front(), "path");
+    encoder_is_below_ = !first.empty() &&
+                        (has(joined(first, "config.json")) || has(joined(first, "tokenizer.json")));
+  }
+
+  void add_routes(const std::string& folder) {
+    const auto config = json_of(joined(folder, "router_config.json"));
+    if (!config || !config->is_object()) return;
+    const auto structure = config->find("structure");
+    if (structure == config->end() || !structure->is_object()) return;
+    for (const auto& [role, names] : structure->items()) {
+      for (const Json& name : names) {
+        if (name.is_string() && !name.get<std::string>().empty()) {
+          add_folder(joined(folder, name.get<std::string>()));
+        }
+      }
+    }
+  }
+
+  const Listing& listing_;
+  const ReadFile& read_;
+  std::vector<std::string> folders_ = {""};
+  std::vector<RemoteFile> chosen_;
+  bool encoder_is_below_ = false;
+  bool has_weights_ = false;
+};
+
+}  // namespace
+
+const RemoteFile* Listing::find(std::string_view name) const {
+  const auto found = std::ranges::find(files, name, &RemoteFile::name);
+  return found == files.end() ? nullptr : &*found;
+}
+
+Listing parse_listing(std::string_view json, const std::string& name) {
+  const Json answer = formats::parse_json_data(json, name + ": the answer of the Hub");
+  Listing listing{.commit = text_in(answer, "sha")};
+  require(is_commit(listing.commit), "{}: expected the Hub's description of a model, found {}",
+          name, shown(answer));
+  const auto siblings = answer.find("siblings");
+  require(siblings != answer.end() && siblings->is_array(),
+          "{}: expected the Hub's list of files, found none", name);
+  std::set<std::string> names;
+  for (const Json& entry : *siblings) {
+    listing.files.push_back(file_of(entry, name));
+    require(names.insert(listing.files.back().name).second,
+            "{}: expected each file once, found {} twice", name, quote(listing.files.back().name));
+  }
+  return listing;
+}
+
+std::vector<RemoteFile> files_to_read(const Listing& listing, const std::string& name,
+                                      const ReadFile& read) {
+  Choice choice(listing, read);
+  std::vector<RemoteFile> files = choice.files();
+  const bool is_model = std::ranges::any_of(
+      kConfigurations, [&](const char* one) { return listing.find(one) != nullptr; });
+  require(is_model, "{}: expected a model with config.json, found {} without one", name,
+          listing.files.empty() ? "no files" : fmt::format("{} files", listing.files.size()));
+  if (choice.has_weights()) return files;
+  const auto strange = std::ranges::find_if(listing.files, [](const RemoteFile& file) {
+    return std::ranges::any_of(
+        kStrangeEndings, [&](std::string_view ending) { return file.name.ends_with(ending); });
+  });
+  require(strange == listing.files.end(),
+          "{}: expected model.safetensors or pytorch_model.bin, found {}: load it with the program "
+          "that wrote it (transformers 4: from_tf=True or from_flax=True) and save it with "
+          "save_pretrained",
+          name, strange == listing.files.end() ? "" : quote(strange->name));
+  return files;
+}
+
+}  // namespace longformer::hub
