@@ -1,6 +1,9 @@
 // Trainings: options in, progress by callback, Ctrl-C writes a checkpoint.
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -22,19 +25,60 @@ Options dict_of(const std::vector<std::pair<std::string, double>>& metrics) {
   return dict;
 }
 
+/// Ranks that a Python object joins: `rank`, `count`, and `sum`, which adds up a NumPy array in
+/// place.
+class PythonRanks : public Ranks {
+ public:
+  explicit PythonRanks(nb::object ranks)
+      : ranks_(std::move(ranks)), rank_(number("rank")), count_(number("count")) {
+    if (count_ < 1 || rank_ < 0 || rank_ >= count_) {
+      throw nb::value_error("ranks: expected a rank from 0 on below the count");
+    }
+  }
+
+  int rank() const override { return rank_; }
+  int count() const override { return count_; }
+  void sum(std::span<double> values) const override { add(values); }
+  void sum(std::span<float> values) const override { add(values); }
+
+ private:
+  int number(const char* name) const { return nb::cast<int>(ranks_.attr(name)); }
+
+  template <typename Number>
+  void add(std::span<Number> values) const {
+    const nb::gil_scoped_acquire acquire;
+    try {
+      const nb::ndarray<nb::numpy, Number, nb::ndim<1>> array(values.data(), {values.size()},
+                                                              nb::handle());
+      ranks_.attr("sum")(nb::cast(array, nb::rv_policy::reference));
+    } catch (nb::python_error& error) {
+      if (!error.matches(PyExc_Exception)) {
+        error.restore();
+        throw Interrupted();
+      }
+      const auto name = nb::cast<std::string>(error.type().attr("__name__"));
+      throw std::runtime_error(name + ": " + nb::cast<std::string>(nb::str(error.value())));
+    }
+  }
+
+  nb::object ranks_;
+  int rank_, count_;
+};
+
 /// Callbacks of a training to Python, and Python's ways to end it. The exception of a signal or of
 /// a callback is kept until the step is over and a checkpoint is written; before the first step,
 /// and where it is the second one, it ends the work at once.
 class Listener {
  public:
-  Listener(nb::object callback, nb::object note)
-      : callback_(std::move(callback)), note_(std::move(note)) {}
+  Listener(nb::object callback, nb::object note, std::unique_ptr<PythonRanks> ranks)
+      : callback_(std::move(callback)), note_(std::move(note)), ranks_(std::move(ranks)) {}
 
   TrainingCallbacks callbacks() {
     return {.plan = [this](const TrainingPlan&) { trains_ = true; },
             .progress = [this](const TrainingProgress& progress) { tell(progress); },
             .note = [this](const std::string& text) { call(note_, text); },
-            .stop = [this] { return failure_.has_value(); }};
+            .stop = [this] { return failure_.has_value(); },
+            .ranks = ranks_.get()};
   }
 
   FinetuneCallbacks finetune_callbacks() {
@@ -96,6 +140,7 @@ class Listener {
   }
 
   nb::object callback_, note_;
+  std::unique_ptr<PythonRanks> ranks_;
   bool trains_ = false;
   std::optional<nb::python_error> failure_;
 };
@@ -105,7 +150,9 @@ Listener listener_of(Keywords& keywords) {
   if (!callback.is_none() && PyCallable_Check(callback.ptr()) == 0) {
     throw nb::type_error("callback: expected a function of a dict");
   }
-  return {std::move(callback), keywords.take_object("note")};
+  nb::object ranks = keywords.take_object("ranks");
+  return {std::move(callback), keywords.take_object("note"),
+          ranks.is_none() ? nullptr : std::make_unique<PythonRanks>(std::move(ranks))};
 }
 
 Options dict_of(const TrainingResult& result) {

@@ -64,6 +64,7 @@ COMPARISONS = {
     "pegasus_parity.py": Comparison(models=60),
     "pipeline_parity.py": Comparison((PROGRAM,)),
     "property_parity.py": Comparison(),
+    "ranks_parity.py": Comparison((PROGRAM,)),
     "reformer_encoder_parity.py": Comparison((PROGRAM,), models=64),
     "reformer_parity.py": Comparison((PROGRAM,), models=48),
     "rerank_parity.py": Comparison((PROGRAM,)),

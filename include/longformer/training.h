@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "longformer/options.h"
+#include "longformer/ranks.h"
 
 namespace longformer {
 
@@ -168,8 +169,11 @@ struct TrainingCallbacks {
   std::function<void(const TrainingProgress&)> progress = {};
   /// One line about something that the user should know.
   std::function<void(const std::string&)> note = {};
-  /// Asked after every step: true writes a checkpoint and ends the training.
+  /// Asked after every step: true writes a checkpoint and ends the training, of all ranks.
   std::function<bool()> stop = {};
+  /// The processes that train together, called from the training thread; null: this one alone. Must
+  /// outlive the training.
+  const Ranks* ranks = nullptr;
 };
 
 /// Result of an evaluation.

@@ -34,6 +34,8 @@ class Vectors:
 
     rows: list[FloatArray | None]
     size: int
+    #: Whether Arrow has a type of its own for them.
+    is_fixed: bool = True
 
     def as_matrix(self, missing: float) -> FloatArray:
         """float32 [rows, size]; a row without a vector is filled."""
@@ -51,8 +53,8 @@ class Vectors:
         return _objects(self.rows) if any(row is None for row in self.rows) else self.as_matrix(0)
 
     def as_arrow(self, arrow: Any) -> Any:
-        """FixedSizeList<float32>[size]; in a task of Spark, which does not read it, List<float32>."""
-        if spark_task() is not None:
+        """FixedSizeList<float32>[size], or List<float32>: always in a task of Spark, which does not read the other."""
+        if not self.is_fixed or spark_task() is not None:
             return arrow.array(self.rows, arrow.list_(arrow.float32()))
         values = arrow.array(self.as_matrix(0).reshape(-1))
         missing = arrow.array([row is None for row in self.rows], arrow.bool_())

@@ -214,6 +214,7 @@ class BatchEmbedder(BatchModel):
         passages: bool = False,
         threads: int | None = None,
         *,
+        fixed_size: bool = True,
         strict: bool = False,
         error: str = "error",
         dtype: str = "fp32",
@@ -223,8 +224,10 @@ class BatchEmbedder(BatchModel):
         """`column` has the texts, `output` gets the vectors. A document that is longer than the model is read in segments
         (long="split"), cut ("truncate") or an error ("refuse"); passages are of documents of any length. threads None: as many as
         the framework gives to a worker. A document that cannot be read has no result and a text in the column `error`;
-        strict raises an exception instead. Options are those of Embedder.encode, with passages those of encode_passages."""
-        self.passages = passages
+        strict raises an exception instead. Vectors in Arrow are FixedSizeList<float32>, with fixed_size=False List<float32>:
+        Arrow before version 26 cannot read null vectors of a fixed size from Parquet. Options are those of Embedder.encode, with passages
+        those of encode_passages."""
+        self.passages, self.fixed_size = passages, fixed_size
         load = {"dtype": dtype, "adapter": adapter}
         super().__init__(folder, column, output, long, threads, strict, error, {**options, **load})
         if options.get("pooling") == "tokens":
@@ -262,7 +265,7 @@ class BatchEmbedder(BatchModel):
             raise
 
     def _column(self, results: list[Any]) -> Column:
-        return Vectors(results, self.embedding_size)
+        return Vectors(results, self.embedding_size, self.fixed_size)
 
     def __call__(self, batch: Any) -> Any:
         return self._rows_of_passages(batch) if self.passages else super().__call__(batch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from . import _native
 from ._checks import as_path
@@ -16,6 +16,21 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 #: Told of every logged step: step, steps, epoch, loss, learning_rate, grad_norm, tokens_per_second, seconds_left,
 #: and what an evaluation found as eval_….
 Callback = Callable[[dict[str, Any]], object]
+
+
+class Ranks(Protocol):
+    """The processes that train one model together, as `longformer_cpp.ranks` makes them: each calls the same training with
+    the same model and data, and reads its own examples of every step. After `sum` all of them hold the same numbers."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def count(self) -> int: ...
+
+    def sum(self, values: Any) -> None:
+        """Replaces the numbers of a NumPy array by their sums over all ranks, in place. An exception means that a rank
+        does not answer any more."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,7 @@ def finetune(
     data: str | os.PathLike[str],
     output_dir: str | os.PathLike[str],
     callback: Callback | None = None,
+    ranks: Ranks | None = None,
     **options: Any,
 ) -> TrainingResult:
     """Trains a folder for a task on examples with labels, as `longformer finetune` does with the same options:
@@ -53,8 +69,11 @@ def finetune(
 
     The callback gets a dict for each logged step. Ctrl-C, and an exception of the callback, end the training after
     the step in work: a checkpoint is written, from which resume_from_checkpoint="last" goes on, and the exception is
-    raised. A second Ctrl-C ends it at once."""
-    given = {**options, "data": as_path(data, "data"), "output_dir": output_dir, "callback": callback}
+    raised. A second Ctrl-C ends it at once.
+
+    With ranks (`longformer_cpp.ranks`) several processes train together: a step has as many times the examples. When one
+    does not answer any more, the others end with a Error and leave a checkpoint."""
+    given = {**options, "data": as_path(data, "data"), "output_dir": output_dir, "callback": callback, "ranks": ranks}
     return TrainingResult(as_path(output_dir, "output_dir"), **_native.finetune(as_path(model, "model"), given))
 
 
@@ -64,11 +83,12 @@ def pretrain_mlm(
     files: Files,
     output_dir: str | os.PathLike[str],
     callback: Callback | None = None,
+    ranks: Ranks | None = None,
     **options: Any,
 ) -> TrainingResult:
     """Trains a masked-language model on plain text, as `longformer pretrain-mlm` does with the same options; the rest
     as finetune."""
-    given = {**options, "files": files, "output_dir": output_dir, "callback": callback}
+    given = {**options, "files": files, "output_dir": output_dir, "callback": callback, "ranks": ranks}
     return TrainingResult(as_path(output_dir, "output_dir"), **_native.pretrain_mlm(as_path(model, "model"), given))
 
 
@@ -79,11 +99,12 @@ def pretrain_lm(
     model: str | os.PathLike[str] | None = None,
     config: str | os.PathLike[str] | None = None,
     callback: Callback | None = None,
+    ranks: Ranks | None = None,
     **options: Any,
 ) -> TrainingResult:
     """Trains a language model of characters or tokens, as `longformer pretrain-lm` does with the same options: a model
     to go on from, or the config.json of a new one. The rest as finetune."""
     if (model is None) == (config is None):
         raise TypeError("pretrain_lm: expected one of model and config, found " + ("neither" if model is None else "both"))
-    given = {**options, "files": files, "output_dir": output_dir, "model": model, "config": config, "callback": callback}
+    given = {**options, "files": files, "output_dir": output_dir, "model": model, "config": config, "callback": callback, "ranks": ranks}
     return TrainingResult(as_path(output_dir, "output_dir"), **_native.pretrain_lm(given))

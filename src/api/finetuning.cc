@@ -333,7 +333,8 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   }
   TaskObjective objective(used.training, *rows, model, std::move(evaluation));
   objective.set_part_size(used.mini_batch_size);
-  training::Phase phase = training::single_phase(used.training, objective.micro_batches());
+  training::Phase phase = training::single_phase(used.training, objective.micro_batches(),
+                                                 rank_count(callbacks.training));
   phase.cost = cost_of(model, task, used, rows->lengths());
   return run_training(used.training, {phase}, model.parameters(), objective, callbacks.training);
 }

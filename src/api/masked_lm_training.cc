@@ -111,7 +111,8 @@ TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining
   if (validation) tell("validation", *validation, callbacks);
   TaskObjective objective(options.training, *rows, model,
                           evaluation_of(options, model, tokenizer, *validation_text));
-  training::Phase phase = training::single_phase(options.training, objective.micro_batches());
+  training::Phase phase =
+      training::single_phase(options.training, objective.micro_batches(), rank_count(callbacks));
   phase.cost = cost_of(model, options);
   return run_training(options.training, {phase}, model.parameters(), objective, callbacks);
 }

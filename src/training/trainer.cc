@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "core/threads.h"
@@ -15,6 +16,7 @@
 #include "formats/safetensors.h"
 #include "formats/weights.h"
 #include "training/disk_plan.h"
+#include "training/resumption.h"
 
 namespace longformer::training {
 namespace {
@@ -25,39 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kOptimizerFile = "optimizer.safetensors";
 constexpr const char* kOptionsFile = "training_args.json";
-
-/// Options that decide the model or the order of its data.
-constexpr std::array<std::string_view, 6> kDecidingOptions = {
-    "seed",       "per_device_train_batch_size", "group_by_length", "lora_rank", "lora_alpha",
-    "lora_target"};
-/// Options that may differ without a word.
-constexpr std::array<std::string_view, 3> kPlaces = {"output_dir", "overwrite_output_dir",
-                                                     "resume_from_checkpoint"};
-
-bool is_among(std::span<const std::string_view> names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// Throws Error for the first member that differs; `place` names the object that holds it.
-void check_same(const Json& before, const Json& now, const std::string& file,
-                const std::string& place) {
-  if (before == now) return;
-  // Objects of the same keys may differ in their order.
-  if (before.is_object() && now.is_object()) {
-    for (const auto& [key, value] : before.items()) {
-      check_same(value, now.contains(key) ? now.at(key) : Json(), file,
-                 fmt::format("{}: {}", place, key));
-    }
-    for (const auto& [key, value] : now.items()) {
-      if (!before.contains(key)) check_same({}, value, file, fmt::format("{}: {}", place, key));
-    }
-    return;
-  }
-  fail(
-      "{}: {}: expected {} as the checkpoint has it, found {}: go on with the same model, "
-      "configuration and data, or begin a new training",
-      file, place, formats::shown(before), formats::shown(now));
-}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -109,13 +78,15 @@ void move_entries(const fs::path& from, const fs::path& target) {
 
 }  // namespace
 
-Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_per_epoch) {
+Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_per_epoch,
+                   int ranks) {
   const std::int64_t accumulation = options.gradient_accumulation_steps;
   std::int64_t steps = options.max_steps;
   if (steps <= 0) {
     require(micro_batches_per_epoch > 0, OptionName("training.max_steps"),
             "expected a number, as the data have no end");
-    const auto per_epoch = static_cast<double>(divided_up(micro_batches_per_epoch, accumulation));
+    const auto per_epoch =
+        static_cast<double>(divided_up(micro_batches_per_epoch, accumulation * ranks));
     steps = static_cast<std::int64_t>(std::ceil(options.num_train_epochs * per_epoch));
   }
   return {.steps = steps,
@@ -125,12 +96,11 @@ Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_pe
           .micro_batches_per_epoch = micro_batches_per_epoch};
 }
 
-Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& objective,
-                 const Comm& comm)
+Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& objective)
     : setup_(std::move(setup)),
       parameters_(parameters),
       objective_(objective),
-      comm_(comm),
+      team_(setup_.ranks),
       threads_(checked_threads(setup_.options.threads)),
       checkpoints_(setup_.options.output_dir) {
   check(setup_.options);
@@ -164,15 +134,25 @@ TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
   callbacks_ = callbacks;
   const ThreadLimit limit(threads_);
   open_output();
+  try {
+    run_phases();
+  } catch (const RankLost& lost) {
+    end_without(lost);
+  }
+  report_result();
+  return result_;
+}
+
+void Trainer::run_phases() {
   const std::int64_t data = data_bytes();
   resume();
-  if (is_done()) {
-    report_result();
-    return result_;
-  }
+  check_ranks();
+  double done = is_done() ? 1 : 0;
+  team_.follow({&done, 1});
+  if (done != 0) return;
   state_.finished_steps = 0;
   state_.setup = objective_.setup();
-  if (comm_.rank() == 0) {
+  if (team_.leads()) {
     checkpoints_.remove_leftovers();
     const fs::path file = fs::path(setup_.options.output_dir) / kOptionsFile;
     formats::write_file(file.string(), to_json(setup_.options));
@@ -180,7 +160,7 @@ TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
   const TrainingPlan planned = plan(data);
   if (callbacks_.plan) callbacks_.plan(planned);
   check_plan(planned);
-  if (comm_.rank() == 0) {
+  if (team_.leads()) {
     log_ = std::make_unique<Log>(setup_.options.output_dir, state_.log_history, state_.step);
   }
   const auto phases = static_cast<std::int64_t>(setup_.phases.size());
@@ -192,8 +172,19 @@ TrainingResult Trainer::run(const TrainingCallbacks& callbacks) {
     state_.phase_step = state_.epoch = state_.epoch_micro_batches = 0;
   }
   if (!result_.interrupted) finish();
-  report_result();
-  return result_;
+}
+
+void Trainer::check_ranks() const {
+  Json data = {objective_.setup(), state_.micro_batches_per_epoch, state_.micro_batches,
+               formats::parse_json(to_json(setup_.options), "options")};
+  // Each machine has its own folders and cores.
+  for (const char* own :
+       {"output_dir", "overwrite_output_dir", "resume_from_checkpoint", "threads", "adapter"}) {
+    data.back().erase(own);
+  }
+  team_.check_same(static_cast<std::uint64_t>(state_.step) << 16, "the step of the checkpoint");
+  team_.check_same(fnv1a(data.dump()), "the data and options");
+  team_.check_same(hash_of(parameters_), "the weights");
 }
 
 void Trainer::report_result() {
@@ -214,7 +205,7 @@ bool Trainer::is_done() const {
 }
 
 void Trainer::open_output() {
-  if (comm_.rank() != 0) return;
+  if (!team_.leads()) return;
   const TrainingOptions& options = setup_.options;
   const fs::path folder = options.output_dir;
   std::error_code failure;
@@ -268,37 +259,18 @@ void Trainer::resume() {
           "{}: expected epochs of {} micro-batches, as data and batch size of the checkpoint have "
           "them, found {}",
           state_file, state_.micro_batches_per_epoch, phase().micro_batches_per_epoch);
-  check_setup(state_file);
-  check_changed_options((folder / kOptionsFile).string());
+  check_setup(state_.setup, objective_.setup(), state_file);
+  const std::string options_file = (folder / kOptionsFile).string();
+  const Json options = formats::parse_json(to_json(setup_.options), "options");
+  for (const std::string& text :
+       changed_options(formats::read_json(options_file), options, options_file)) {
+    note(text);
+  }
   objective_.load(folder);
   resumed_from_ = folder;
   const std::string moments = (folder / kOptimizerFile).string();
   optimizer_->restore(formats::SafetensorsFile::open(moments).tensors(), state_.optimizer_steps,
                       moments);
-}
-
-void Trainer::check_setup(const std::string& file) const {
-  // Checkpoints of before have none, and there may be more phases now.
-  const Json now = objective_.setup();
-  for (const auto& [key, value] : state_.setup.items()) {
-    check_same(value, now.contains(key) ? now.at(key) : Json(), file, key);
-  }
-}
-
-void Trainer::check_changed_options(const std::string& file) const {
-  const Json before = formats::read_json(file);
-  const Json now = formats::parse_json(to_json(setup_.options), "options");
-  for (const auto& [key, value] : now.items()) {
-    if (is_among(kPlaces, key)) continue;
-    if (before.contains(key) && before.at(key) != value) {
-      require(!is_among(kDecidingOptions, key),
-              "{}: {}: expected {} as the checkpoint has it, found {}: go on with the same, or "
-              "begin a new training",
-              file, key, formats::shown(before.at(key)), value.dump());
-      note(fmt::format("{} is {}, the checkpoint was written with {}", key, value.dump(),
-                       formats::shown(before.at(key))));
-    }
-  }
 }
 
 TrainingPlan memory_plan(const ParameterSet& parameters, const Optimizer& optimizer,
@@ -349,7 +321,7 @@ void Trainer::plan_disk(TrainingPlan& plan) const {
   plan.disk_bytes =
       peak_disk_bytes({.model_bytes = model,
                        .checkpoint_bytes = model + plan.optimizer_bytes,
-                       .written = checkpoints_left(options, setup_.phases, state_, comm_.ranks()),
+                       .written = checkpoints_left(options, setup_.phases, state_, team_.size()),
                        .before = static_cast<std::int64_t>(checkpoints_.steps().size()),
                        .limit = options.save_total_limit,
                        .keeps_best = options.load_best_model_at_end});
@@ -416,7 +388,7 @@ bool Trainer::run_phase() {
       evaluate(progress);
     }
     if (callbacks_.progress) callbacks_.progress(progress);
-    const bool stops = callbacks_.stop && callbacks_.stop();
+    const bool stops = agree(callbacks_.stop && callbacks_.stop());
     result_.interrupted = stops && !is_last && !result_.stopped_early;
     goes_on = !result_.interrupted && !result_.stopped_early && !is_last;
     const bool is_best = options.load_best_model_at_end && state_.best_step == state_.step;
@@ -434,16 +406,16 @@ Trainer::StepReport Trainer::step() {
   std::int64_t rounds = phase().accumulation;
   const std::int64_t per_epoch = phase().micro_batches_per_epoch;
   if (per_epoch > 0) {
-    rounds = std::min(rounds, divided_up(per_epoch - state_.epoch_micro_batches, comm_.ranks()));
+    rounds = std::min(rounds, divided_up(per_epoch - state_.epoch_micro_batches, team_.size()));
   }
   objective_.begin_step(state_.step);
-  const MicroBatchLoss sum = run_micro_batches(rounds);
+  const auto [sum, micro_batches] = run_micro_batches(rounds);
   done.tokens = sum.tokens;
   // A step without predictions changes no weight, not even by decay.
   const double scale = sum.weight > 0 ? 1 / sum.weight : 0;
   done.loss = sum.loss * scale;
   check_finite(done.loss, "loss");
-  sum_gradients();
+  team_.sum_gradients(parameters_);
   done.gradient_norm = gradient_norm(parameters_, threads_) * scale;
   check_finite(done.gradient_norm, "gradient");
   if (sum.weight > 0) {
@@ -456,6 +428,8 @@ Trainer::StepReport Trainer::step() {
   }
   ++state_.step;
   ++state_.phase_step;
+  state_.micro_batches += micro_batches;
+  if (per_epoch > 0) state_.epoch_micro_batches += micro_batches;
   state_.tokens += sum.tokens;
   if (per_epoch > 0 && state_.epoch_micro_batches == per_epoch) {
     ++state_.epoch;
@@ -470,49 +444,50 @@ Trainer::StepReport Trainer::step() {
   return done;
 }
 
-MicroBatchLoss Trainer::run_micro_batches(std::int64_t rounds) {
+Trainer::StepSum Trainer::run_micro_batches(std::int64_t rounds) {
   std::array<double, 3> sums{};
+  std::int64_t done = 0;
   for (std::int64_t round = 0; round < rounds; ++round) {
+    const std::int64_t index = state_.epoch_micro_batches + done;
+    const std::int64_t position = state_.micro_batches + done + team_.rank();
     const MicroBatch batch{
         .phase = state_.phase,
         .step = state_.step,
         .epoch = state_.epoch,
-        .index = state_.epoch_micro_batches + comm_.rank(),
-        .position = state_.micro_batches + comm_.rank(),
-        .seed = random_bits(setup_.options.seed,
-                            static_cast<std::uint64_t>(state_.micro_batches + comm_.rank()))};
+        .index = index + team_.rank(),
+        .position = position,
+        .seed = random_bits(setup_.options.seed, static_cast<std::uint64_t>(position))};
     // The last round of an epoch may have fewer micro-batches than ranks.
     const std::int64_t end = phase().micro_batches_per_epoch;
-    const std::int64_t left = end > 0 ? end - state_.epoch_micro_batches : comm_.ranks();
-    if (comm_.rank() < left) {
+    const std::int64_t left = end > 0 ? end - index : team_.size();
+    if (team_.rank() < left) {
       const MicroBatchLoss one = objective_.run(batch);
       sums[0] += one.loss;
       sums[1] += one.weight;
       sums[2] += static_cast<double>(one.tokens);
     }
-    const std::int64_t done = std::min<std::int64_t>(left, comm_.ranks());
-    state_.micro_batches += done;
-    state_.epoch_micro_batches += done;
+    done += std::min<std::int64_t>(left, team_.size());
   }
-  comm_.sum(sums);
-  return {.loss = sums[0], .weight = sums[1], .tokens = static_cast<std::int64_t>(sums[2])};
+  team_.sum(sums);
+  return {
+      .loss = {.loss = sums[0], .weight = sums[1], .tokens = static_cast<std::int64_t>(sums[2])},
+      .micro_batches = done};
 }
 
-void Trainer::sum_gradients() {
-  if (comm_.ranks() == 1) return;
-  // A parameter may be used by some ranks only, or by none.
-  std::vector<double> users;
-  for (const Parameter& parameter : parameters_.items()) {
-    users.push_back(parameter.has_gradient() ? 1 : 0);
-  }
-  comm_.sum(users);
-  for (std::size_t i = 0; i < users.size(); ++i) {
-    if (users[i] == 0) continue;
-    const Tensor& value = parameters_.items()[i].value;
-    Tensor& sum = value.gradient()->sum;
-    if (sum.empty()) sum = Tensor::zeros(value.shape(), DType::f32);
-    comm_.sum(sum);
-  }
+bool Trainer::agree(bool stops) {
+  if (team_.size() == 1) return stops;
+  double stopping = stops ? 1 : 0;
+  team_.sum({&stopping, 1});
+  std::array<double, 5> judged = {result_.stopped_early ? 1.0 : 0.0,
+                                  static_cast<double>(state_.evaluations_without_gain),
+                                  static_cast<double>(state_.best_step),
+                                  state_.best_metric ? 1.0 : 0.0, state_.best_metric.value_or(0)};
+  team_.follow(judged);
+  result_.stopped_early = judged[0] != 0;
+  state_.evaluations_without_gain = static_cast<std::int64_t>(judged[1]);
+  state_.best_step = static_cast<std::int64_t>(judged[2]);
+  if (judged[3] != 0) state_.best_metric = judged[4];
+  return stopping != 0;
 }
 
 void Trainer::check_finite(double value, const char* what) const {
@@ -630,7 +605,10 @@ bool Trainer::is_better(double metric, double best, double threshold) const {
 }
 
 void Trainer::save_checkpoint() {
-  if (comm_.rank() != 0) return;
+  if (team_.leads()) write_checkpoint();
+}
+
+void Trainer::write_checkpoint() {
   state_.optimizer_steps = optimizer_->step_counts();
   state_.micro_batches_per_epoch = phase().micro_batches_per_epoch;
   checkpoints_.write(state_.step, [&](const fs::path& folder) {
@@ -644,6 +622,28 @@ void Trainer::save_checkpoint() {
                      setup_.options.load_best_model_at_end ? state_.best_step : 0);
 }
 
+void Trainer::end_without(const RankLost& lost) {
+  const fs::path folder = setup_.options.output_dir;
+  const std::string what =
+      fmt::format("step {}: rank {} of {}: expected an answer of the others, found none: {}",
+                  state_.step + 1, team_.rank(), team_.size(), lost.what());
+  try {
+    // The others may be on the same disk: who holds the folder writes.
+    if (!lock_) {
+      fs::create_directories(folder);
+      lock_.emplace(folder, "output_dir");
+    }
+  } catch (const std::exception&) {
+    fail("{}; another rank writes the checkpoint into {}", what, folder.string());
+  }
+  try {
+    if (state_.step > 0 && !fs::exists(checkpoints_.folder(state_.step))) write_checkpoint();
+  } catch (const std::exception& error) {
+    fail("{}; no checkpoint could be written: {}; {}", what, error.what(), last_good());
+  }
+  fail("{}; {}", what, last_good());
+}
+
 void Trainer::finish() {
   if (setup_.options.load_best_model_at_end && state_.best_step > 0) {
     const fs::path best = checkpoints_.folder(state_.best_step);
@@ -654,7 +654,7 @@ void Trainer::finish() {
                        best.string()));
     }
   }
-  if (comm_.rank() != 0) return;
+  if (!team_.leads()) return;
   const fs::path output = setup_.options.output_dir;
   const auto write = [&] {
     const formats::NewFolder staging(output / "model");

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/comm.h"
 #include "formats/folder_lock.h"
 #include "longformer/training.h"
 #include "training/checkpoints.h"
@@ -19,12 +18,14 @@
 #include "training/parameters.h"
 #include "training/phase.h"
 #include "training/schedule.h"
+#include "training/team.h"
 
 namespace longformer::training {
 
-/// The one phase of an unstaged training: its steps are max_steps, or follow from the epochs.
-/// Throws Error when neither gives a number.
-Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_per_epoch);
+/// The one phase of an unstaged training: its steps are max_steps, or follow from the epochs, which
+/// so many ranks read together. Throws Error when neither gives a number.
+Phase single_phase(const TrainingOptions& options, std::int64_t micro_batches_per_epoch,
+                   int ranks = 1);
 
 /// A micro-batch by its counters: with the seed of the training they say which data it has.
 struct MicroBatch {
@@ -91,6 +92,8 @@ struct TrainerSetup {
   /// for the plan and the progress. 0 where unknown.
   double gemm_flops = 0;
   double expected_fraction = 0.6;
+  /// The processes that train together; null: one. Must outlive the trainer.
+  const Ranks* ranks = nullptr;
   /// Bytes that the file system of the output has left; absent: asks the file system.
   std::optional<std::int64_t> free_disk_bytes = {};
 };
@@ -102,12 +105,13 @@ TrainingPlan memory_plan(const ParameterSet& parameters, const Optimizer& optimi
 
 class Trainer {
  public:
-  /// Parameters, objective and comm must outlive it. Throws Error for options that are wrong.
-  Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& objective, const Comm& comm);
+  /// Parameters and objective must outlive it. Throws Error for options that are wrong.
+  Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& objective);
 
   /// Trains to the end, or until the stop callback holds, and writes the final model into
   /// output_dir. Throws Error when the loss or a gradient is not finite and when the disk refuses;
-  /// the checkpoints written so far stay.
+  /// the checkpoints written so far stay. Throws Error when a rank does not answer any more; one of
+  /// the others has written a checkpoint.
   TrainingResult run(const TrainingCallbacks& callbacks);
 
  private:
@@ -118,6 +122,11 @@ class Trainer {
     std::int64_t tokens = 0;
     bool ends_epoch = false;
   };
+  /// Sums over all ranks.
+  struct StepSum {
+    MicroBatchLoss loss;
+    std::int64_t micro_batches = 0;
+  };
 
   /// Fills in the metric for the best model, or throws Error when there is none of its name.
   void set_metric();
@@ -125,10 +134,8 @@ class Trainer {
   /// Bytes in memory besides the weights, before the first step.
   std::int64_t data_bytes() const;
   void resume();
-  /// Throws Error where the checkpoint is that of another model or order of data.
-  void check_setup(const std::string& file) const;
-  /// Throws Error for those that decide the model or the order of its data.
-  void check_changed_options(const std::string& file) const;
+  /// Throws Error when a rank has another model, other data or other counters than rank 0.
+  void check_ranks() const;
   /// Whether the training has ended and its model is in the output folder.
   bool is_done() const;
   void report_result();
@@ -144,9 +151,11 @@ class Trainer {
   double learning_rate() const;
   /// Whether the training goes on.
   bool run_phase();
+  void run_phases();
   StepReport step();
-  MicroBatchLoss run_micro_batches(std::int64_t rounds);
-  void sum_gradients();
+  StepSum run_micro_batches(std::int64_t rounds);
+  /// Rank 0 judges for all; whoever stops, stops all. Whether any rank stops.
+  bool agree(bool stops);
   void check_finite(double value, const char* what) const;
 
   TrainingProgress report(const StepReport& step);
@@ -157,7 +166,11 @@ class Trainer {
   void evaluate(TrainingProgress& progress);
   void judge(TrainingProgress& progress);
   bool is_better(double metric, double best, double threshold) const;
+  /// Rank 0 writes.
   void save_checkpoint();
+  void write_checkpoint();
+  /// Leaves a checkpoint of the last whole step and throws Error.
+  [[noreturn]] void end_without(const RankLost& lost);
   void finish();
   /// Says in the last checkpoint that the model of the whole training has been written.
   void mark_finished();
@@ -169,7 +182,7 @@ class Trainer {
   TrainerSetup setup_;
   ParameterSet& parameters_;
   Objective& objective_;
-  const Comm& comm_;
+  Team team_;
   int threads_;
   std::unique_ptr<Optimizer> optimizer_;
   Checkpoints checkpoints_;

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <barrier>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -51,9 +50,8 @@ class TrainerTest : public ::testing::Test {
 
   static TrainingResult train(const TrainingOptions& options, Objective& objective,
                               ParameterSet& parameters, const TrainingCallbacks& callbacks = {}) {
-    const Comm comm;
     Trainer trainer({.options = options, .phases = {single_phase(options, 7)}}, parameters,
-                    objective, comm);
+                    objective);
     return trainer.run(callbacks);
   }
   static TrainingResult train(const TrainingOptions& options,
@@ -285,12 +283,11 @@ TEST_F(TrainerTest, PhasesKeepTheMoments) {
   const std::vector<Phase> phases = {
       {.name = "short", .steps = 5, .learning_rate = 1e-2, .accumulation = 2},
       {.name = "long", .steps = 4, .learning_rate = 5e-3, .warmup_steps = 2}};
-  const Comm comm;
   const auto run = [&](const std::string& name, std::int64_t last) {
     Disturbed network;
     wanted.output_dir = (folder_ / name).string();
     wanted.resume_from_checkpoint = "last";
-    Trainer trainer({.options = wanted, .phases = phases}, network.parameters(), network, comm);
+    Trainer trainer({.options = wanted, .phases = phases}, network.parameters(), network);
     std::vector<double> rates;
     trainer.run({.progress = [&](const TrainingProgress& p) { rates.push_back(p.learning_rate); },
                  .stop = [&] { return static_cast<std::int64_t>(rates.size()) >= last; }});
@@ -319,12 +316,11 @@ TEST_F(TrainerTest, TimeLeftCountsTheWorkOfLaterPhases) {
       {.steps = 4, .cost = {.tokens_per_step = 10, .flops_per_token = 2}},
       {.steps = 2, .cost = {.tokens_per_step = 100, .flops_per_token = 4}}};
   toy::Network network;
-  const Comm comm;
   TrainingPlan plan;
   std::vector<TrainingProgress> seen;
   Trainer trainer(
       {.options = wanted, .phases = phases, .gemm_flops = 100, .expected_fraction = 0.5},
-      network.parameters(), network, comm);
+      network.parameters(), network);
   trainer.run({.plan = [&](const TrainingPlan& p) { plan = p; },
                .progress = [&](const TrainingProgress& p) { seen.push_back(p); }});
   EXPECT_DOUBLE_EQ(plan.seconds, (4 * 20 + 2 * 400) / 50.0);
@@ -445,9 +441,8 @@ TEST_F(TrainerTest, GoesOnOnlyWithEpochsOfTheSameLength) {
   train(wanted);
   wanted.resume_from_checkpoint = wanted.output_dir + "/checkpoint-6";
   toy::Network network;
-  const Comm comm;
   Trainer trainer({.options = wanted, .phases = {single_phase(wanted, 3)}}, network.parameters(),
-                  network, comm);
+                  network);
   expect_error(error_of([&] { trainer.run({}); }),
                {"trainer_state.json", "epochs of 7 micro-batches", "found 3"});
 }
@@ -477,13 +472,12 @@ TEST_F(TrainerTest, AFailedEvaluationLeavesACheckpoint) {
 
 TEST_F(TrainerTest, DataWithoutAnEndHaveNoEpochs) {
   toy::Network network;
-  const Comm comm;
   for (const char* name : {"eval_strategy", "save_strategy"}) {
     TrainingOptions wanted = options();
     (name[0] == 'e' ? wanted.eval_strategy : wanted.save_strategy) = "epoch";
     expect_error(error_of([&] {
                    Trainer({.options = wanted, .phases = {single_phase(wanted, 0)}},
-                           network.parameters(), network, comm);
+                           network.parameters(), network);
                  }),
                  {name, "no end"});
   }
@@ -532,67 +526,6 @@ TEST_F(TrainerTest, AFullDiskKeepsTheLastGoodCheckpoint) {
   resumed.resume_from_checkpoint = "last";
   train(resumed);
   EXPECT_EQ(model(whole.output_dir), model(wanted.output_dir));
-}
-
-/// Threads that take turns as ranks.
-class ThreadRanks {
- public:
-  class Member : public Comm {
-   public:
-    Member(ThreadRanks& all, int rank) : all_(all), rank_(rank) {}
-    int rank() const override { return rank_; }
-    int ranks() const override { return 2; }
-    void sum(std::span<double> values) const override { add(values); }
-    void sum(Tensor& values) const override {
-      add(std::span(values.data<float>(), static_cast<std::size_t>(values.size())));
-    }
-
-   private:
-    template <typename Number>
-    void add(std::span<Number> values) const {
-      all_.parts_[static_cast<std::size_t>(rank_)].assign(values.begin(), values.end());
-      all_.barrier_.arrive_and_wait();
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] = static_cast<Number>(all_.parts_[0][i] + all_.parts_[1][i]);
-      }
-      all_.barrier_.arrive_and_wait();
-    }
-    ThreadRanks& all_;
-    int rank_;
-  };
-
- private:
-  std::barrier<> barrier_{2};
-  std::vector<double> parts_[2];
-};
-
-TEST_F(TrainerTest, TwoRanksAreOneWithTwiceTheMicroBatches) {
-  TrainingOptions one = options("one");
-  one.gradient_accumulation_steps = 4;
-  train(one);
-  const TrainingOptions two = options("two");
-  ThreadRanks ranks;
-  std::vector<std::vector<float>> found(2);
-  const auto work = [&](int rank) {
-    const ThreadRanks::Member member(ranks, rank);
-    toy::Network network;
-    Phase phase = single_phase(two, 7);
-    Trainer trainer({.options = two, .phases = {phase}}, network.parameters(), network, member);
-    trainer.run({});
-    found[static_cast<std::size_t>(rank)] =
-        network.parameters().at("hidden.weight").value.to_floats();
-  };
-  std::thread other(work, 1);
-  work(0);
-  other.join();
-  EXPECT_EQ(found[0], found[1]);
-  const auto expected = formats::SafetensorsFile::open(one.output_dir + "/model.safetensors")
-                            .tensors()
-                            .at("hidden.weight")
-                            .to_floats();
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_TRUE(std::abs(found[0][i] - expected[i]) <= 1e-6f) << i;
-  }
 }
 
 TEST(TrainingOptionsJson, RoundTrip) {

@@ -39,9 +39,8 @@ class TrainingPlanTest : public ::testing::Test {
   }
   static TrainingResult train(const TrainingOptions& options, toy::Network& network,
                               const TrainingCallbacks& callbacks = {}) {
-    const Comm comm;
     Trainer trainer({.options = options, .phases = {single_phase(options, 7)}},
-                    network.parameters(), network, comm);
+                    network.parameters(), network);
     return trainer.run(callbacks);
   }
   static std::string model(const std::string& folder) {
@@ -56,11 +55,10 @@ TEST_F(TrainingPlanTest, ADiskThatIsTooSmallIsFoundBeforeTheFirstStep) {
   const std::int64_t model = 4 * 384, checkpoint = 3 * model;
   const auto run = [&](TrainingOptions wanted, std::int64_t free, TrainingPlan& plan) {
     toy::Network network;
-    const Comm comm;
     wanted.overwrite_output_dir = true;
     Trainer trainer(
         {.options = wanted, .phases = {single_phase(wanted, 7)}, .free_disk_bytes = free},
-        network.parameters(), network, comm);
+        network.parameters(), network);
     return error_of([&] { trainer.run({.plan = [&](const TrainingPlan& p) { plan = p; }}); });
   };
   TrainingPlan plan;

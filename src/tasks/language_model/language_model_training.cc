@@ -64,9 +64,11 @@ models::Weights weights_of(const LanguageModelTraining& options) {
 
 class LanguageModelObjective final : public training::Objective {
  public:
-  LanguageModelObjective(const LanguageModelTraining& options, models::LanguageModelConfig config)
+  LanguageModelObjective(const LanguageModelTraining& options, models::LanguageModelConfig config,
+                         int ranks)
       : options_(options),
         config_(std::move(config)),
+        ranks_(ranks),
         weights_(weights_of(options)),
         dtype_(compute_dtype(options.training.dtype)),
         threads_(checked_threads(options.training.threads)),
@@ -86,6 +88,9 @@ class LanguageModelObjective final : public training::Objective {
     require(options.segments == "random" || options.segments == "consecutive",
             OptionName("segments"), "expected random or consecutive, found \"{}\"",
             options.segments);
+    // A memory is that of the segment before, which another rank would have read.
+    require(ranks == 1 || !config_.has_memory(),
+            "ranks: expected one for a model with memory, found {}", ranks);
     check_shares();
     weights_.check_low_rank();
     for (const auto& [name, value] : weights_.parameters()) {
@@ -196,6 +201,7 @@ class LanguageModelObjective final : public training::Objective {
 
   const LanguageModelTraining& options_;
   models::LanguageModelConfig config_;
+  int ranks_;
   models::Weights weights_;
   DType dtype_;
   int threads_;
@@ -277,7 +283,7 @@ void LanguageModelObjective::set_phases() {
   }
   if (!options_.phases_file.empty()) return;
   LanguageModelPhase& only = phases_[0];
-  const training::Phase plan = training::single_phase(training, micro_batches(only));
+  const training::Phase plan = training::single_phase(training, micro_batches(only), ranks_);
   only.steps = plan.steps;
   only.warmup_steps = plan.warmup_steps;
   if (training.warmup_steps == 0) {
@@ -417,7 +423,7 @@ TrainingResult train_language_model(const LanguageModelTraining& given,
   const bool data_end = config.has_memory() || options.segments != "random";
   choose_eval_strategy(training, !options.validation_file.empty(), data_end);
   check(training);
-  LanguageModelObjective objective(options, std::move(config));
+  LanguageModelObjective objective(options, std::move(config), rank_count(callbacks));
   objective.tell_nonfinite(callbacks.note);
   const std::vector<training::Phase> phases = objective.phases();
   if (given.training.eval_strategy.empty()) {

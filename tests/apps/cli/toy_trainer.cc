@@ -55,12 +55,11 @@ int run(int count, char** values) {
   Messages messages;
   SlowNetwork network(pause, bad_step);
   network.checkpoint(options.gradient_checkpointing);
-  const Comm comm;
   training::Phase phase = training::single_phase(options, 23);
   phase.cost = {.tokens_per_step = 16, .flops_per_token = 1e6, .activation_bytes = 123456789};
   training::Trainer trainer(
       {.options = options, .phases = {phase}, .gemm_flops = 1e9, .expected_fraction = 0.5},
-      network.parameters(), network, comm);
+      network.parameters(), network);
   TrainingReport report(messages);
   const TrainingResult result = trainer.run(report.callbacks());
   report.finish(result, options.output_dir, json);

@@ -1,0 +1,52 @@
+// What the ranks of a training say to each other.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "longformer/ranks.h"
+#include "training/parameters.h"
+
+namespace longformer::training {
+
+/// A rank that does not answer any more. The training ends with a checkpoint.
+class RankLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// One rank among all. Every function but the first three is called by all ranks in the same order,
+/// and throws RankLost. A single rank says nothing.
+class Team {
+ public:
+  /// None: a single rank. `ranks` must outlive it.
+  explicit Team(const Ranks* ranks) : ranks_(ranks) {}
+
+  int rank() const { return ranks_ == nullptr ? 0 : ranks_->rank(); }
+  int size() const { return ranks_ == nullptr ? 1 : ranks_->count(); }
+  /// Whether this rank writes files and decides.
+  bool leads() const { return rank() == 0; }
+
+  /// Replaces every number by its sum over all ranks.
+  void sum(std::span<double> values) const;
+  /// Gradients that no rank has stay as they are; those that some have are zero in the others.
+  void sum_gradients(ParameterSet& parameters) const;
+  /// Replaces every number by that of rank 0.
+  void follow(std::span<double> values) const;
+  /// Throws Error when a rank has another number than rank 0; `what` names it.
+  void check_same(std::uint64_t number, std::string_view what) const;
+
+ private:
+  template <typename Number>
+  void sum_all(std::span<Number> values) const;
+
+  const Ranks* ranks_;
+};
+
+/// A hash of all values.
+std::uint64_t hash_of(const ParameterSet& parameters);
+
+}  // namespace longformer::training
