@@ -11,6 +11,8 @@ CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/longformer
 ORACLE ?= $(CACHE)/oracle
 TEST_VENV ?= $(CACHE)/test
 CLIENTS_VENV ?= $(CACHE)/clients
+# Ray, Spark and others that run the classes for corpora; `make test CORPORA_VENV=` leaves their tests out.
+CORPORA_VENV ?= $(CACHE)/corpora
 
 # Commit that `make lint` and `make check` compare the files with.
 BASE ?=
@@ -29,7 +31,7 @@ SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc
 
 .DEFAULT_GOAL := help
 .PHONY: help packages browser-packages lint-packages build everything check test debug asan tsan \
-        fuzz oracle test-venv clients parity quickstart lint fresh fresh-short fresh-build \
+        fuzz oracle test-venv corpora-venv clients corpora parity quickstart lint fresh fresh-short fresh-build \
         install python wheel bench clean
 
 help: ## List the targets
@@ -57,10 +59,24 @@ clients: build ## Clients of other projects (openai, LangChain …) against `lon
 	LONGFORMER_BINARY=$(CURDIR)/$(BUILD)/longformer PYTHONDONTWRITEBYTECODE=1 \
 	  $(CLIENTS_VENV)/bin/python -m pytest -q -p no:cacheprovider tests/apps/server/clients_test.py
 
+# Without Java or the packages their tests are skipped.
+corpora-venv: packages
+ifneq ($(CORPORA_VENV),)
+	-@tools/packages.sh corpora && PYTHON=$(PYTHON) tools/venv.sh $(CORPORA_VENV) requirements/corpora.txt
+endif
+
+corpora: ## Ray Data, Spark, datasets, Daft and LangChain with the Python package, in an environment of 1.5 GB
+	@tools/packages.sh build corpora
+	@PYTHON=$(PYTHON) tools/venv.sh $(CORPORA_VENV) requirements/corpora.txt
+	@$(MAKE) --no-print-directory everything
+	LONGFORMER_BINARY=$(CURDIR)/$(BUILD)/longformer PYTHONPATH=$(CURDIR)/$(BUILD)/python PYTHONDONTWRITEBYTECODE=1 \
+	  $(CORPORA_VENV)/bin/python -m pytest -q -p no:cacheprovider tests/apps/corpora
+
 everything: test-venv
 	cmake --preset release -DLONGFORMER_TESTS=ON -DLONGFORMER_PYTHON=ON -DCMAKE_UNITY_BUILD=$(UNITY) \
 	  -DLONGFORMER_WERROR=$(WERROR) \
-	  -DPython_EXECUTABLE=$(TEST_VENV)/bin/python -DLONGFORMER_TEST_PYTHON=$(TEST_VENV)/bin/python
+	  -DPython_EXECUTABLE=$(TEST_VENV)/bin/python -DLONGFORMER_TEST_PYTHON=$(TEST_VENV)/bin/python \
+	  -DLONGFORMER_CORPORA_PYTHON=$$([[ ! -f $(CORPORA_VENV)/stamp ]] || echo $(CORPORA_VENV)/bin/python)
 	cmake --build $(BUILD) -j $(JOBS)
 
 check: WERROR := ON
@@ -68,10 +84,10 @@ check: everything ## Before a commit: lint what differs from origin/main, build,
 	@$(MAKE) --no-print-directory lint BASE=$(CHECK_BASE)
 	ctest --preset release -L unit | python3 tools/slowest.py $(BUILD) 5
 
-test: everything browser-packages ## Build everything and run all tests
+test: corpora-venv everything browser-packages ## Build everything and run all tests
 	@rm -f $(BUILD)/junit*.xml
 	ctest --preset release --output-junit junit.xml | python3 tools/slowest.py $(BUILD)
-	@python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/junit*.xml
+	@LONGFORMER_CORPORA=$(CORPORA_VENV) python3 tools/check_skips.py tools/allowed_skips.txt $(BUILD)/junit*.xml
 
 debug: packages ## Debug build with assertions, and its tests
 	cmake --preset debug

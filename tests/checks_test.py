@@ -296,7 +296,7 @@ class Links(TreeCase):
 
 
 class Skips(TreeCase):
-    def result(self, allowed, has_data=False, programs=()):
+    def result(self, allowed, has_data=False, programs=(), corpora=None):
         for program in programs:
             self.write(f"bin/{program}", "#!/bin/sh\n")
             (self.root / "bin" / program).chmod(0o755)
@@ -309,6 +309,9 @@ class Skips(TreeCase):
         env = {"PATH": str(self.root / "bin")}
         if has_data:
             env["LONGFORMER_DATA"] = "/data"
+        if corpora:
+            self.write(f"{corpora}/stamp", "")
+            env["LONGFORMER_CORPORA"] = str(self.root / corpora)
         return run("check_skips.py", self.root / "allowed.txt", self.root / "report.xml", env=env)
 
     def test_skip_that_is_not_listed(self):
@@ -328,6 +331,11 @@ class Skips(TreeCase):
         self.assertEqual(self.result("browser: A.*\n", programs=["chromium"]).returncode, 0)
         both = ["chromium", "chromedriver"]
         self.assertEqual(self.result("browser: A.*\n", programs=both).returncode, 1)
+
+    def test_corpora_skip_only_without_java_or_packages(self):
+        self.assertEqual(self.result("corpora: A.*\n").returncode, 0)
+        self.assertEqual(self.result("corpora: A.*\n", corpora="venv").returncode, 0)
+        self.assertEqual(self.result("corpora: A.*\n", programs=["java"], corpora="venv").returncode, 1)
 
     def test_empty_report(self):
         self.write("allowed.txt", "")

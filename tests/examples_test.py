@@ -1,7 +1,7 @@
 """Examples are short and run: each code file below examples/, without a download and with small models.
 
-`examples/embed` is a C++ project, which the test `installed_library` builds and runs; `examples/clients` needs packages
-of other projects, which `make clients` installs. Data files are run by the guides
+`examples/embed` is a C++ project, which the test `installed_library` builds and runs; `examples/clients` and `examples/corpus` need
+packages of other projects, which `make clients` and `make corpora` install. Data files are run by the guides
 (docs_test.py); configurations of language models are read here.
 """
 
@@ -26,6 +26,8 @@ RUN_HERE = {"language-models/plot.py", "quickstart.sh", "tasks/label_names.py"}
 RUN_BY_INSTALLED_LIBRARY = {"embed/CMakeLists.txt", "embed/embed.cc"}
 #: They need packages of other projects: tests/apps/server/clients_test.py, by `make clients`.
 RUN_BY_CLIENTS_TEST = {f"clients/{name}_client.py" for name in ("cohere", "haystack", "huggingface_hub", "langchain", "llama_index", "openai")}
+#: tests/apps/corpora/corpora_test.py, by `make corpora`, and by `make test` where it can.
+RUN_BY_CORPORA_TEST = {"corpus/ray_data.py", "corpus/spark.py"}
 #: A drawing package of which plot.py uses a few names; it writes the points that it is given.
 DRAWING = """
 import json
@@ -50,7 +52,7 @@ def run(command, folder, **environment):
 
 
 def test_every_code_file_runs_somewhere():
-    assert sorted(RUN_HERE | RUN_BY_INSTALLED_LIBRARY | RUN_BY_CLIENTS_TEST) == CODE
+    assert sorted(RUN_HERE | RUN_BY_INSTALLED_LIBRARY | RUN_BY_CLIENTS_TEST | RUN_BY_CORPORA_TEST) == CODE
 
 
 @pytest.mark.parametrize("name", CODE)

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of the named groups (build, browser, lint, fresh) that are missing. Asks
+# Installs the Debian packages of the named groups (build, browser, corpora, lint, fresh) that are missing. Asks
 # the package manager only when something is missing, so a machine that has everything needs no root.
 # A user who cannot become root without being asked for a password gets the command to pass on.
 set -euo pipefail
 
 # Boost 1.81 or later: the one that Debian 12 calls libboost-dev is older.
 boost=libboost-dev
-[[ $(. /etc/os-release && echo "${VERSION_CODENAME:-}") != bookworm ]] || boost=libboost1.81-dev
+# Spark needs Java 17 or 21; each Debian has one of them.
+java=openjdk-21-jre-headless
+[[ $(. /etc/os-release && echo "${VERSION_CODENAME:-}") != bookworm ]] || boost=libboost1.81-dev java=openjdk-17-jre-headless
 
 declare -A groups=(
   [build]="g++ cmake ninja-build ccache pkg-config libdnnl-dev libhwy-dev nlohmann-json3-dev
            libcli11-dev libfmt-dev libutf8proc-dev libpugixml-dev libsqlite3-dev libstemmer-dev
            libmd4c-dev libmd4c-html0-dev libcurl4-openssl-dev zlib1g-dev $boost libgtest-dev libgmock-dev librapidcheck-dev python3 python3-dev python3-venv python3-pip"
   [browser]="chromium chromium-driver fonts-dejavu-core curl"
+  [corpora]="$java"
   [lint]="clang clang-format clang-tidy libomp-dev"
   [fresh]="debootstrap git"
 )

@@ -23,6 +23,7 @@ from typing import Any
 from . import _loading, _native  # the first loads the second
 from ._arrays import FloatArray, as_floats, as_integers, shape_of
 from ._checks import as_integer, as_path, as_text
+from ._corpora import BatchAnswerer, BatchClassifier, BatchEmbedder, BatchSummarizer, BatchTagger
 from ._embedding import Embedder, Passages, SparseVector
 from ._evaluation import Evaluation, LabelMetrics, Scores, score
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
@@ -70,6 +71,11 @@ from ._training import TrainingResult, finetune, pretrain_lm, pretrain_mlm
 __all__ = [
     "Answer",
     "AnswerSpan",
+    "BatchAnswerer",
+    "BatchClassifier",
+    "BatchEmbedder",
+    "BatchSummarizer",
+    "BatchTagger",
     "Choice",
     "Chooser",
     "ClassScore",

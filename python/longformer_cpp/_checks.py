@@ -18,11 +18,16 @@ def found(value: Any) -> str:
     return f"{text if len(text) <= 60 else text[:60] + '…'} ({type(value).__name__})"
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: None, NaN, NA of pandas."""
+    # NaN differs from itself, and NA of pandas is neither equal nor not.
+    is_number = isinstance(value, (float, np.floating))
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (is_number and bool(value != value))
+
+
 def as_text(value: Any, name: str) -> str:
     if not isinstance(value, str):
-        # NaN is none of itself, and NA of pandas is neither equal nor not.
-        missing = value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
-        advice = "; replace missing values or drop their rows" if missing else ""
+        advice = "; replace missing values or drop their rows" if is_missing(value) else ""
         raise TypeError(f"{name}: expected a text (str), found {found(value)}{advice}")
     if not value.isascii():
         try:
