@@ -236,13 +236,14 @@ def test_ray_goes_on_where_it_was_killed(model, corpus, expected, tmp_path, shor
             time.sleep(0.1)
     finally:
         end(first, short_folder)
-    kept = len(rows_of(vectors))
+    kept, computed = len(rows_of(vectors)), len(log.read_text().split())
     assert COUNT * 0.6 <= kept < COUNT
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert_rows(rows_of(vectors), expected)
-    computed = len(log.read_text().split())
-    assert computed <= COUNT + 90, f"{computed} documents were computed for {COUNT}"
+    # A file may have been written without its mark.
+    again = len(log.read_text().split()) - computed
+    assert COUNT - kept <= again <= COUNT - kept + 40, (kept, computed, again)
 
 
 #: Workers of Ray that tell their threads and memory.
