@@ -1,8 +1,11 @@
 #include "training/team.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <string>
+#include <system_error>
+#include <thread>
 
 #include "core/collective.h"
 #include "core/error.h"
@@ -61,6 +64,22 @@ void Team::check_same(std::uint64_t number, std::string_view what) const {
     require(numbers[other] == numbers[0],
             "ranks: expected {} in all of them, found others in rank {}", what, other);
   }
+}
+
+bool hold_folder(std::optional<formats::FolderLock>& lock, const std::filesystem::path& folder) {
+  constexpr int kTries = 50;
+  constexpr std::chrono::milliseconds kPause(100);
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  for (int i = 0; !lock && i < kTries; ++i) {
+    if (i > 0) std::this_thread::sleep_for(kPause);
+    try {
+      lock.emplace(folder, "output_dir");
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return lock.has_value();
 }
 
 std::uint64_t hash_of(const ParameterSet& parameters) {

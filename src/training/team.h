@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
 
+#include "formats/folder_lock.h"
 #include "longformer/ranks.h"
 #include "training/parameters.h"
 
@@ -42,6 +45,10 @@ class Team {
  private:
   const Ranks* ranks_;
 };
+
+/// Whether an output folder is this rank's to write into: the others may be on the same disk, where
+/// one writes for all. A rank that was killed may hold it for a moment longer than its connections.
+bool hold_folder(std::optional<formats::FolderLock>& lock, const std::filesystem::path& folder);
 
 /// A hash of all values.
 std::uint64_t hash_of(const ParameterSet& parameters);

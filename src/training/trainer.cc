@@ -627,13 +627,7 @@ void Trainer::end_without(const RankLost& lost) {
   const std::string what =
       fmt::format("step {}: rank {} of {}: expected an answer of the others, found none: {}",
                   state_.step + 1, team_.rank(), team_.size(), lost.what());
-  try {
-    // The others may be on the same disk: who holds the folder writes.
-    if (!lock_) {
-      fs::create_directories(folder);
-      lock_.emplace(folder, "output_dir");
-    }
-  } catch (const std::exception&) {
+  if (!hold_folder(lock_, folder)) {
     fail("{}; another rank writes the checkpoint into {}", what, folder.string());
   }
   try {

@@ -50,6 +50,8 @@ SAME = {
 EVERYWHERE = {
     "batch_tokens": "the server chooses the size of a pass, so that nobody waits long",
     "truncation_direction": "of text-embeddings-inference",
+    "shard": "a part of the files that a verb reads",
+    "resume": "of the output file of embed",
 }
 KINDS = {
     "sparse": "/embed_sparse", "multi": "/embed_multi", "as_query": "/embed_sparse and /embed_multi", "top_k": "/embed_sparse"}  # fmt: skip
