@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <variant>
 
 #include "document_stream.h"
+#include "longformer/checkpoint.h"
 #include "longformer/embedding.h"
 #include "longformer/error.h"
 #include "option_flags.h"
@@ -112,14 +116,31 @@ void check_resume(const EmbedFlags& flags) {
   }
 }
 
+/// Tells the tokenizers of folders apart.
+std::uint64_t hash_of_tokenizer(const std::string& folder) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
+        "merges.txt", "vocab.txt", "added_tokens.json", "spm.model"}) {
+    std::ifstream file(std::filesystem::path(folder) / name, std::ios::binary);
+    for (std::istreambuf_iterator<char> next(file), end; next != end; ++next) {
+      hash = (hash ^ static_cast<unsigned char>(*next)) * 0x100000001b3u;
+    }
+    hash = (hash ^ 1) * 0x100000001b3u;
+  }
+  return hash;
+}
+
 /// All that the vectors depend on, and what is read.
 RunSettings settings_of(const EmbedFlags& flags, const Embedder& embedder) {
   EmbedFlags copy = flags;
   RunSettings settings = {
       {"model", flags.model.model},
-      {"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
+      {"fingerprint", fmt::format("{:016x}-{:016x}", embedder.fingerprint(),
+                                  hash_of_tokenizer(find_model(flags.model.model)))},
       {"dtype", flags.model.dtype},
       {"field", flags.inputs.field},
+      {"encoding", flags.inputs.encoding.name},
       {"lines", fmt::format("{}", flags.inputs.lines)},
       {"shard", flags.inputs.shard.text()},
       {"sparse", fmt::format("{}", flags.sparse)},

@@ -150,7 +150,7 @@ std::string Document::label() const {
   return fmt::format("{}:{}", file, line);
 }
 
-std::string Document::name() const { return id.empty() ? json().object() : id; }
+std::string Document::name() const { return id.empty() || id == "null" ? json().object() : id; }
 
 std::string Document::field() const { return quoted_name(label()); }
 

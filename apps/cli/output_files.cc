@@ -89,6 +89,19 @@ void check_inputs(const NamedFile& output, const std::string& name,
   }
 }
 
+/// Throws UsageError for a file that --resume goes on with: it would take what is written now for
+/// its own.
+void check_not_resumed(const NamedFile& output) {
+  const std::string ending = fs::path(output.file).extension().string();
+  if (ending != ".npy" && ending != ".jsonl") return;
+  const ResumedNames beside = resumed_names(output.file);
+  if (!status_of(beside.settings)) return;
+  throw UsageError(
+      fmt::format("{}: expected a file that --resume does not go on with, found '{}' beside '{}': "
+                  "add --resume, name another file, or remove both",
+                  output.option, beside.settings, output.file));
+}
+
 bool is_one(const std::string& a, const std::string& b) {
   const auto first = status_of(a), second = status_of(b);
   if (first && second) return S_ISREG(first->st_mode) && is_same(*first, *second);
@@ -121,6 +134,8 @@ std::vector<std::string> checked_outputs(const CLI::App& verb) {
       const ResumedNames beside = resumed_names(output.file);
       check_inputs(output, beside.lines, inputs);
       check_inputs(output, beside.settings, inputs);
+    } else if (output.option == "--output") {
+      check_not_resumed(output);
     }
     for (const NamedFile& other : outputs) {
       if (&other == &output) break;

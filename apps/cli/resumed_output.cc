@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 /// Version of the files, and its name in the settings.
-constexpr const char* kFormat = "format";
+constexpr const char* kFormat = "version";
 constexpr const char* kVersion = "1";
 
 /// Groups take so many times longer than to commit them, which then costs 5 % at the most.
@@ -183,19 +183,19 @@ ResumedOutput::ResumedOutput(const std::string& output, std::int64_t columns,
                       file, names.settings));
     }
   }
+  RunSettings all = settings;
+  all.emplace_back("format", columns > 0 ? "npy" : "jsonl");
+  const bool is_begun = is_there(names.settings);
+  if (is_begun) check(names.settings, all);
   if (columns > 0) array_.emplace(output);
   lines_.emplace(lines);
-  if (!(array_ ? *array_ : *lines_).lock()) {
+  if (!lines_->lock() || (array_ && !array_->lock())) {
     throw Error(
         fmt::format("'{}': another process is writing it: wait for its end, or name "
                     "another file with --output",
                     output));
   }
-  if (is_there(names.settings)) {
-    check(names.settings, settings);
-  } else {
-    make(names.settings, settings);
-  }
+  if (!is_begun) make(names.settings, all);
   recover();
   if (array_) recover_array();
 }
@@ -210,7 +210,7 @@ void ResumedOutput::check(const std::string& settings_file, const RunSettings& s
                     settings_file));
   }
   if (const std::string format = value_of(made, kFormat); format != kVersion) {
-    throw Error(fmt::format("'{}': expected format {}, found {}: name another file with --output",
+    throw Error(fmt::format("'{}': expected version {}, found {}: name another file with --output",
                             settings_file, kVersion, in_quotes(format)));
   }
   std::vector<std::string> has, wants;

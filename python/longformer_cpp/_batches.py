@@ -128,8 +128,11 @@ class _MappingBatch(Batch):
     """A mapping from names to arrays or lists."""
 
     def __init__(self, batch: Mapping[str, Any]) -> None:
-        self._columns = dict(batch)
+        self._columns = {name: one if isinstance(one, (np.ndarray, list)) else list(one) for name, one in batch.items()}
         self.names = list(self._columns)
+        sizes = {len(one) for one in self._columns.values()}
+        if len(sizes) > 1:
+            raise Error(f"batch: expected columns of one length, found {' and '.join(map(str, sorted(sizes)))}")
         # New columns are lists if any column is one.
         self._is_numpy = all(isinstance(one, np.ndarray) for one in self._columns.values())
 

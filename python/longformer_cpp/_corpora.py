@@ -98,6 +98,11 @@ class BatchModel(ABC):
         self.folder = lasting_name(as_path(folder, "folder"))
         self.column, self.output = as_text(column, "column"), as_text(output, "output")
         self.long, self.threads, self.strict, self.error = long, threads, strict, as_text(error, "error")
+        if self.error in (self.column, self.output):
+            raise Error(f"error: expected a column of its own, found {self.error!r}")
+        size = options.get("truncate_dim")
+        if size is not None and (not isinstance(size, int) or size < 1):
+            raise Error(f"truncate_dim: expected a whole number of at least 1, found {size!r}")
         adapter = options.pop("adapter", None)
         self._dtype: str = options.pop("dtype", "fp32")
         self._adapter = None if adapter is None else lasting_name(as_path(adapter, "adapter"))

@@ -107,6 +107,25 @@ def test_what_is_wrong_for_every_document_raises(model):
         BatchEmbedder(model)(["he"])
 
 
+def test_wrong_columns_and_sizes_raise(model):
+    for wrong in ({"truncate_dim": 0}, {"truncate_dim": -1}, {"output": "error"}, {"error": "text"}):
+        with pytest.raises(Error):
+            BatchEmbedder(model, **wrong)
+    with pytest.raises(Error, match="one length"):
+        BatchEmbedder(model)({"id": [1], "text": ["a", "b"]})
+
+
+def test_a_column_of_another_kind_is_read_in_its_order(model):
+    class Labelled(dict):
+        """Like a Series: numbers in brackets are labels."""
+
+        def __iter__(self):
+            return iter(self.values())
+
+    rows = BatchEmbedder(model, passages=True, passage_tokens=16)({"id": Labelled({1: 10, 0: 20}), "text": ["he was", "she was"]})
+    assert list(rows["id"]) == [10, 20]
+
+
 def test_options_are_those_of_encode(model):
     text = "she " * 300
     options = {"truncate_dim": 8, "normalize_embeddings": True, "prompt": "he was "}

@@ -51,7 +51,7 @@ bool Download::open() {
   lock_ = std::move(*lock);
   if (is_in_place()) return true;
   const fs::path path = repository_.partial(file_.hash);
-  partial_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  partial_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   require(partial_.is_open(), "{}: could not create the file: {}", path.string(), system_reason());
   read_partial();
   return true;
@@ -68,7 +68,7 @@ void Download::read_partial() {
     done_ += count;
     Interruption::poll();
   }
-  inherited_ = done_before_ = done_;
+  inherited_ = most_ = done_;
   if (done_ > file_.size) begin_anew();
 }
 
@@ -103,7 +103,7 @@ void Download::begin_anew() {
   require(is_empty, "{}: could not write the file: {}", repository_.partial(file_.hash).string(),
           system_reason());
   sum_ = Checksum::of_file(file_.hash.size(), file_.size);
-  done_ = inherited_ = done_before_ = 0;
+  done_ = inherited_ = 0;
 }
 
 bool Download::finish() {
@@ -132,8 +132,9 @@ void Download::close() {
 bool Download::try_again(std::optional<std::chrono::seconds> asked) {
   constexpr int kMostTries = 5;
   constexpr std::chrono::milliseconds kFirstPause(500);
-  if (done_ > done_before_) tries_ = 0;
-  done_before_ = done_;
+  // A file that comes from its beginning again has not grown.
+  if (done_ > most_) tries_ = 0;
+  most_ = std::max(most_, done_);
   if (tries_ + 1 == kMostTries) return false;
   const std::chrono::milliseconds pause = asked ? *asked : kFirstPause * (1 << tries_);
   ++tries_;

@@ -63,8 +63,8 @@ class Download : public Transfer {
   Descriptor lock_, partial_;
   Checksum sum_;
   std::int64_t done_ = 0;
-  /// Bytes of earlier processes among them, and those at the last try.
-  std::int64_t inherited_ = 0, done_before_ = 0;
+  /// Bytes of earlier processes among them, and the most that were there at a try.
+  std::int64_t inherited_ = 0, most_ = 0;
   int tries_ = 0;
   Clock::time_point due_ = {};
 };

@@ -78,9 +78,12 @@ RemoteFile file_of(const Json& entry, const std::string& name) {
   const bool is_large = lfs != entry.end() && lfs->is_object();
   file.hash = is_large ? text_in(*lfs, "sha256") : text_in(entry, "blobId");
   file.size = size_in(is_large && lfs->contains("size") ? *lfs : entry);
-  require(is_hexadecimal(file.hash, is_large ? 64 : 40) && file.size >= 0,
-          "{}: expected the size and the hash of {}, as the Hub lists them, found size {} and {}",
-          name, quote(file.name), file.size, quote(file.hash));
+  // Sums of sizes stay far below the end of the numbers.
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 45;
+  require(
+      is_hexadecimal(file.hash, is_large ? 64 : 40) && file.size >= 0 && file.size <= kMostBytes,
+      "{}: expected the size and the hash of {}, as the Hub lists them, found size {} and {}", name,
+      quote(file.name), file.size, quote(file.hash));
   return file;
 }
 

@@ -334,6 +334,18 @@ class TestFaults:
         assert hub.faults[config]
         is_refused(pull(hub, tmp_path / "other", "org/big"), "config.json", "git hash", "damaged")
 
+    def test_a_file_that_is_shorter_than_the_listing_says(self, hub, big, tmp_path):
+        hub.longer["config.json"] = 1_000_000
+        is_refused(pull(hub, tmp_path, "org/big"), "config.json")
+        asked = [one for _, _, one, _ in hub.requests if one.endswith("config.json")]
+        assert len(asked) <= 12
+
+    @pytest.mark.parametrize("size", [2**46, 2**62, 2**63 - 1])
+    def test_sizes_that_no_file_has(self, hub, big, tmp_path, size):
+        hub.longer["config.json"] = size
+        refused = pull(hub, tmp_path, "org/big")
+        assert refused.code == 1 and str(size) in refused.err, refused.err
+
     @pytest.mark.parametrize("left", ["prefix", "other", "longer", "whole", "wrong whole", "none"])
     def test_what_an_earlier_process_left(self, hub, big, tmp_path, left):
         path, sum_, data = weights(big)
@@ -399,7 +411,7 @@ class TestFaults:
 
         class Huge(bytes):
             def __len__(self):
-                return 1 << 60
+                return 1 << 44
 
         model.files()["model.safetensors"].data = Huge(b"x")
         result = pull(hub, tmp_path, "org/huge")

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -96,6 +97,42 @@ class TestFiles:
         embed(corpus, output).passes()
         found = {line["id"]: np.float32(line["embedding"]) for line in lines_of(output)}
         assert_equal(found, plain(corpus, tmp_path / "plain.npy"))
+
+    def test_a_plain_run_does_not_write_into_it(self, corpus, tmp_path):
+        for name in ("v.npy", "w.jsonl"):
+            output = tmp_path / name
+            embed(corpus[1:], output).works()
+            before = [path.read_bytes() for path in sorted(tmp_path.glob("[vw].*"))]
+            refused = run("embed", BERT, *corpus, "--field", "text", "-o", output)
+            assert refused.code == 2 and f"{name[0]}.settings.json" in refused.err and "--resume" in refused.err, refused.err
+            assert [path.read_bytes() for path in sorted(tmp_path.glob("[vw].*"))] == before
+
+    @pytest.mark.parametrize("first,second", [("npy", "jsonl"), ("jsonl", "npy")])
+    def test_another_form_is_refused(self, corpus, tmp_path, first, second):
+        embed(corpus, tmp_path / f"v.{first}").works()
+        before = {path.name: path.read_bytes() for path in tmp_path.glob("v.*")}
+        error = embed(corpus, tmp_path / f"v.{second}")
+        assert error.code == 1 and f"--format '{first}'" in error.err and f"--format '{second}'" in error.err, error.err
+        assert {path.name: path.read_bytes() for path in tmp_path.glob("v.*")} == before
+
+    def test_another_tokenizer_or_encoding_is_refused(self, corpus, tmp_path):
+        model = tmp_path / "model"
+        shutil.copytree(BERT, model)
+        flags = ("--field", "text", "-o", tmp_path / "v.npy", "--resume")
+        run("embed", model, *corpus, *flags).works()
+        other = run("embed", model, *corpus, *flags, "--encoding", "latin-1")
+        assert other.code == 1 and "--encoding 'utf-8'" in other.err and "--encoding 'latin-1'" in other.err
+        vocabulary = (model / "vocab.txt").read_text().split("\n")
+        vocabulary[-3], vocabulary[-4] = vocabulary[-4], vocabulary[-3]
+        (model / "vocab.txt").write_text("\n".join(vocabulary))
+        other = run("embed", model, *corpus, *flags)
+        assert other.code == 1 and "the other model" in other.err, other.err
+
+    def test_null_is_no_id(self, tmp_path):
+        (tmp_path / "n.jsonl").write_text('{"id": null, "text": "he was"}\n{"id": null, "text": "she"}\n')
+        for _ in range(2):
+            embed([tmp_path / "n.jsonl"], tmp_path / "o.npy").passes()
+            assert np.load(tmp_path / "o.npy").shape[0] == 2
 
     def test_sparse_vectors(self, corpus, tmp_path):
         for _ in range(2):

@@ -113,7 +113,7 @@ class Handler(BaseHTTPRequestHandler):
         commit, files = model.revisions[revision]
         entries = []
         for file_name, file in files.items():
-            size = len(file.data)
+            size = hub.longer.get(file_name, len(file.data))
             entry = {"rfilename": file_name, "size": size, "blobId": file.git}
             if kind == "tree":
                 entry = {"type": "file", "path": file_name, "size": size, "oid": file.git}
@@ -180,6 +180,8 @@ class Hub:
         self.lock = threading.Lock()
         self.models, self.requests = {}, []
         self.faults = collections.defaultdict(collections.deque)
+        #: Bytes that the listing says of a file, in place of its own.
+        self.longer = {}
         self.fault_headers = {}
         self.pause, self.stall, self.redirects = 0.0, 3.0, True
         self.servers = []
