@@ -266,8 +266,7 @@ void add_model_bench(CLI::App& bench, Action& action) {
        .examples = "longformer bench model MODEL -n 512,4096 --dtype fp32,bf16\n"
                    "longformer bench model --config config.json -n 4096-65536*2 -o rows.jsonl"});
   CLI::Option* model =
-      verb.add_option("MODEL", flags->model,
-                      "checkpoint folder, or org/name[@revision] of the Hub")
+      verb.add_option("MODEL", flags->model, "checkpoint folder, or org/name[@revision] of the Hub")
           ->type_name("");
   CLI::Option* config =
       verb.add_option("--config", flags->config, "a config.json alone, with random weights")
@@ -302,8 +301,7 @@ void add_train_bench(CLI::App& bench, Action& action) {
                    "--gradient-checkpointing -o rows.csv\n"
                    "longformer bench train --config examples/language-models/small.json -n 2048"});
   CLI::Option* model =
-      verb.add_option("MODEL", flags->model,
-                      "checkpoint folder, or org/name[@revision] of the Hub")
+      verb.add_option("MODEL", flags->model, "checkpoint folder, or org/name[@revision] of the Hub")
           ->type_name("");
   verb.add_option("--config", flags->config, "a config.json alone, with random weights")
       ->type_name("FILE")

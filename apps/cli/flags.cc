@@ -72,9 +72,8 @@ std::string ModelFlags::encoder_folder() const {
 
 CLI::Option* add_model(CLI::App& verb, ModelFlags& flags) {
   return verb
-      .add_option(
-          "MODEL", flags.model,
-          "folder of a Hugging Face checkpoint, or org/name[@revision] of the Hub")
+      .add_option("MODEL", flags.model,
+                  "folder of a Hugging Face checkpoint, or org/name[@revision] of the Hub")
       ->required()
       ->type_name("");
 }
