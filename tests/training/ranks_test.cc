@@ -209,14 +209,13 @@ TEST_F(RanksTest, ACheckpointGoesOnWithAnotherNumberOfRanks) {
 TEST_F(RanksTest, ALostRankEndsTheOthersWithACheckpoint) {
   for (const int lost : {0, 1, 2}) {
     const TrainingOptions wanted = options("lost" + std::to_string(lost));
-    const auto ended =
-        train(3, wanted,
-              [&](int rank, TrainingOptions&, toy::Network& network, TrainingCallbacks& callbacks) {
-                if (rank != lost) return;
-                callbacks.progress = [&network](const TrainingProgress& progress) {
-                  if (progress.step == 9) fail("the machine is gone");
-                };
-              });
+    const auto ended = train(
+        3, wanted, [&](int rank, TrainingOptions&, toy::Network&, TrainingCallbacks& callbacks) {
+          if (rank != lost) return;
+          callbacks.progress = [](const TrainingProgress& progress) {
+            if (progress.step == 9) fail("the machine is gone");
+          };
+        });
     for (int rank = 0; rank < 3; ++rank) {
       const std::string& error = ended[static_cast<std::size_t>(rank)].error;
       if (rank == lost) {
