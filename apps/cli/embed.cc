@@ -13,6 +13,7 @@
 #include <variant>
 
 #include "document_stream.h"
+#include "hash.h"
 #include "longformer/checkpoint.h"
 #include "longformer/embedding.h"
 #include "longformer/error.h"
@@ -118,15 +119,14 @@ void check_resume(const EmbedFlags& flags) {
 
 /// Tells the tokenizers of folders apart.
 std::uint64_t hash_of_tokenizer(const std::string& folder) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
+  std::uint64_t hash = fnv1a({});
   for (const char* name :
        {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
         "merges.txt", "vocab.txt", "added_tokens.json", "spm.model"}) {
     std::ifstream file(std::filesystem::path(folder) / name, std::ios::binary);
-    for (std::istreambuf_iterator<char> next(file), end; next != end; ++next) {
-      hash = (hash ^ static_cast<unsigned char>(*next)) * 0x100000001b3u;
-    }
-    hash = (hash ^ 1) * 0x100000001b3u;
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    // The mark tells where a file ends.
+    hash = fnv1a("\1", fnv1a(text, hash));
   }
   return hash;
 }

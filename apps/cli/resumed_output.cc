@@ -15,6 +15,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "hash.h"
 #include "longformer/error.h"
 #include "output.h"
 #include "output_files.h"
@@ -34,14 +35,6 @@ constexpr int kTimesOfCommit = 20;
 constexpr std::chrono::seconds kLongestGroup(10);
 /// Bytes of a group at the most, but for those of one unit of documents.
 constexpr std::size_t kGroupBytes = std::size_t{16} << 20;
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char letter : text) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  }
-  return hash;
-}
 
 std::string_view bytes_of(std::span<const float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "flags.h"
+#include "hash.h"
 
 namespace longformer::cli {
 namespace {
@@ -10,10 +11,7 @@ namespace {
 /// FNV-1a, whose bits the finalizer of MurmurHash3 mixes: the remainder of FNV-1a alone by a power
 /// of two depends on few bits of each letter.
 std::uint64_t mixed_hash(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char letter : text) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  }
+  std::uint64_t hash = fnv1a(text);
   hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
   hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53u;
   return hash ^ hash >> 33;
