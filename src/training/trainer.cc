@@ -175,6 +175,8 @@ void Trainer::run_phases() {
 }
 
 void Trainer::check_ranks() const {
+  // A single rank need not read all its weights.
+  if (team_.size() == 1) return;
   Json data = {objective_.setup(), state_.micro_batches_per_epoch, state_.micro_batches,
                formats::parse_json(to_json(setup_.options), "options")};
   // Each machine has its own folders and cores.
