@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/file_kind.h"
 #include "formats/json_dialect.h"
@@ -149,20 +150,6 @@ Json parsed(std::string_view text, const std::string& name, JsonUse use) {
   }
 }
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
-  ~FileDescriptor() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
 std::string shortened(std::string text) {
   if (text.size() <= kMaxShown) return text;
   std::size_t end = kMaxShown;
@@ -212,17 +199,18 @@ std::string read_file(const std::string& path) {
 
 std::string read_beginning(const std::string& path, std::size_t most) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  require(file.get() >= 0, "{}: expected a readable file, found: {}", path, std::strerror(errno));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  require(file.number() >= 0, "{}: expected a readable file, found: {}", path,
+          std::strerror(errno));
   struct stat status {};
-  require(::fstat(file.get(), &status) == 0, "{}: expected a readable file, found: {}", path,
+  require(::fstat(file.number(), &status) == 0, "{}: expected a readable file, found: {}", path,
           std::strerror(errno));
   require(S_ISREG(status.st_mode), "{}: expected a regular file, found {}", path,
           S_ISDIR(status.st_mode) ? "a folder" : "a device or pipe");
   std::string contents(std::min(most, static_cast<std::size_t>(status.st_size)), '\0');
   std::size_t done = 0;
   while (done < contents.size()) {
-    const ssize_t count = ::read(file.get(), contents.data() + done, contents.size() - done);
+    const ssize_t count = ::read(file.number(), contents.data() + done, contents.size() - done);
     if (count < 0 && errno == EINTR) continue;
     require(count >= 0, "{}: expected a readable file, found: {}", path, std::strerror(errno));
     if (count == 0) break;

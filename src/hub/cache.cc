@@ -58,10 +58,6 @@ fs::path target_of(const RemoteFile& file) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
 Repository::Repository(fs::path cache, const std::string& name)
     : cache_(std::move(cache)),
       folder_(cache_ / folder_name(name)),

@@ -11,30 +11,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 
+#include "core/descriptor.h"
 #include "hub/files.h"
 
 namespace longformer::hub {
-
-/// An open file of the system, or none.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor();
-
-  int number() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-
- private:
-  int number_ = -1;
-};
 
 /// The part of the cache that belongs to one repository.
 class Repository {

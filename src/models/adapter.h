@@ -72,8 +72,8 @@ class Adapter {
   };
 
   const AdapterConfig& config() const { return config_; }
-  /// By names of modules: of layers as models ask for them, without ".weight", or of those that a
-  /// packed layer consists of (TensorNames::modules_of).
+  /// Keys are names of modules: of layers as models ask for them, without ".weight", or of
+  /// those that a packed layer consists of (TensorNames::modules_of).
   const std::map<std::string, Layer>& layers() const { return layers_; }
   /// Tensors that take the place of those of the model, by names as models ask for them.
   const formats::StoredTensors& whole() const { return whole_; }
