@@ -211,7 +211,7 @@ bool Weights::changes(const std::string& tensor) const {
 Weights Weights::adapted(Weights weights, std::shared_ptr<const Adapter> adapter) {
   weights.unadapted_ = std::make_shared<const Weights>(weights);
   // Modules of a layer that is packed in the file have as many rows each.
-  const auto check = [&](const std::string& module, const std::string& ending, Shape shape) {
+  const auto check = [&](const std::string& module, const std::string& ending, const Shape& shape) {
     const TensorNames::Place place = weights.tensor_names_.place_of(module);
     const auto found = weights.tensors_.find(place.layer + ending);
     require(found != weights.tensors_.end(),
