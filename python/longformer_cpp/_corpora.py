@@ -9,8 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ._arrays import FloatArray
 from ._batches import Batch, Column, Unreadable, Values, Vectors, batch_of, spark_task
 from ._checks import as_path, as_text, found, is_missing, lasting_name
@@ -19,7 +17,11 @@ from ._native import Error
 from ._tasks import Classifier, QuestionAnswerer, Tagger
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from . import Model
+else:
+    from ._numpy import np
 
 #: Overlap of segments of a long document, as the verbs have it.
 _STRIDE = 128

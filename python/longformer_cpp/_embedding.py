@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from . import _native
 from ._arrays import FloatArray
 from ._checks import as_count, as_items, as_one_or_more, as_text, found, given
@@ -17,7 +15,11 @@ from ._native import Error
 from ._options import described
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from . import Model
+else:
+    from ._numpy import np
 
 #: Result of one text: vectors [rows, size], characters, tokens, and tokens that were cut.
 _Vectors = tuple[FloatArray, list[tuple[int, int]], int, int]
