@@ -163,7 +163,7 @@ deb: packages ## Debian packages longformer and longformer-dev, in build-deb/pac
 	cd $(DEB) && cpack -G DEB
 
 deb-test: deb ## lintian, and the Debian packages installed, used and removed in a minimal root (root)
-	@tools/packages.sh fresh lintian
+	@tools/packages.sh fresh
 	python3 tools/deb_test.py $(DEB)/packages $(DEB)/longformer
 
 image-test: ## The Dockerfile done in minimal roots, without a container engine, and its server used (root)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of the named groups (build, browser, corpora, lint, deb, fresh, lintian) that are missing. Asks
+# Installs the Debian packages of the named groups (build, browser, corpora, lint, deb, fresh) that are missing. Asks
 # the package manager only when something is missing, so a machine that has everything needs no root.
 # A user who cannot become root without being asked for a password gets the command to pass on.
 set -euo pipefail
@@ -19,7 +19,6 @@ declare -A groups=(
   [lint]="clang clang-format clang-tidy libomp-dev"
   [deb]="dpkg-dev file gzip"
   [fresh]="debootstrap git"
-  [lintian]="lintian"
 )
 
 missing=()
