@@ -178,7 +178,7 @@ python: packages ## pip install the Python package into a fresh environment and 
 	CXX=c++ $(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check \
 	  --config-settings=cmake.define.LONGFORMER_WERROR=$(WERROR) \
 	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) '.[plot]' pytest mypy
-	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
+	LONGFORMER_INSTALLED=pip $(BUILD)/python-venv/bin/python -m pytest -q python/tests
 
 # auditwheel takes the libraries in, wheel_licenses.py their licenses; at most 35 MB.
 WHEEL_PYTHON = $(BUILD)/wheel-venv/bin/python
@@ -195,7 +195,7 @@ wheel: packages ## Make a wheel for Linux with the program and all libraries ins
 	case $$(echo $(BUILD)/wheels/*.whl) in *-abi3-*) $(BUILD)/wheel-venv/bin/abi3audit --strict $(BUILD)/wheels/*.whl ;; esac
 	$(WHEEL_TEST_PYTHON) -m venv $(BUILD)/wheel-test
 	$(BUILD)/wheel-test/bin/pip install --quiet --disable-pip-version-check $(BUILD)/wheels/*.whl pytest mypy
-	LONGFORMER_WHEEL=1 $(BUILD)/wheel-test/bin/python -m pytest -q python/tests
+	LONGFORMER_INSTALLED=wheel $(BUILD)/wheel-test/bin/python -m pytest -q python/tests
 
 bench: build ## Measure the attention backends and a model of Longformer-base size
 	$(BUILD)/longformer bench attention -n 512-8192*2 --dtype fp32,bf16

@@ -65,9 +65,9 @@ function(longformer_debian)
   # libcurl is loaded when a model is fetched.
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "libcurl4, ca-certificates")
   set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "transformers for long documents, on CPUs
- longformer searches, classifies, tags, questions and summarises documents of any
- length with models of Hugging Face (Longformer, LED, BigBird, BERT, ModernBERT and
- others), trains such models, and serves them over HTTP.")
+The program searches, classifies, tags, questions and summarises documents
+of any length with models of Hugging Face (Longformer, LED, BigBird, BERT,
+ModernBERT and others), trains such models, and serves them over HTTP.")
 
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME longformer-dev)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
@@ -76,7 +76,7 @@ function(longformer_debian)
       "libdnnl-dev, libhwy-dev, libfmt-dev, libutf8proc-dev, libpugixml-dev, libsqlite3-dev, libstemmer-dev, libmd4c-html0-dev, pkg-config")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS "longformer (= ${PROJECT_VERSION})")
   set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "transformers for long documents, C++ library
- Headers, the static library and the CMake package of longformer.cpp: models of
- Hugging Face for long documents, run and trained in C++20.")
+Headers, the static library and the CMake package of longformer.cpp. It runs
+and trains models of Hugging Face for long documents in C++20.")
   include(CPack)
 endfunction()
