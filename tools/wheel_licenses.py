@@ -2,7 +2,8 @@
 """Adds the licenses of the shared libraries that auditwheel has put into a wheel.
 
 Usage: wheel_licenses.py WHEEL FOLDER. Writes the wheel anew into FOLDER, with the copyright file of the Debian package
-of each library as licenses/debian/PACKAGE in its dist-info. A library without one is an error.
+of each library as licenses/debian/PACKAGE in its dist-info, and the licenses that these files name by their places in
+Debian as licenses/debian/common-licenses/NAME. A library without a copyright file is an error.
 """
 
 import pathlib
@@ -12,6 +13,7 @@ import sys
 import tempfile
 
 DOC = pathlib.Path("/usr/share/doc")
+COMMON = pathlib.Path("/usr/share/common-licenses")
 
 
 def original_name(file):
@@ -37,6 +39,12 @@ def package_of(path):
         if done.returncode == 0:
             return done.stdout.partition(":")[0]
     sys.exit(f"{path}: expected a file of a Debian package, found none")
+
+
+def common_licenses(texts):
+    """Texts of the licenses that files of Debian name by their places, by these names."""
+    named = set().union(*(re.findall(rb"/usr/share/common-licenses/([A-Za-z0-9.-]*[A-Za-z0-9])", text) for text in texts))
+    return {name.decode(): (COMMON / name.decode()).read_bytes() for name in named}
 
 
 def licenses_of(libraries):
@@ -70,8 +78,10 @@ def main():
         if not libraries:
             sys.exit(f"{wheel}: expected libraries that auditwheel put in, found none")
         texts = licenses_of(libraries)
+        ours = (info / "licenses" / "packaging" / "copyright").read_bytes()
+        texts |= {f"common-licenses/{name}": text for name, text in common_licenses([ours, *texts.values()]).items()}
         place = info / "licenses" / "debian"
-        place.mkdir(parents=True)
+        (place / "common-licenses").mkdir(parents=True)
         for package, text in texts.items():
             (place / package).write_bytes(text)
         add_to_metadata(info, [f"debian/{package}" for package in sorted(texts)])

@@ -382,9 +382,9 @@ void add_serve(CLI::App& program, Action& action) {
     option->envname("LONGFORMER_" + name);
   }
   verb.callback([flags, &action] {
-    // Only the question to a server that runs needs no model.
-    const bool asks = flags->check && flags->adapters.empty() && flags->index.empty();
-    if (flags->models.empty() && !asks) throw CLI::RequiredError("MODEL");
+    // The question to a server that runs needs no model; other options may come from its
+    // environment.
+    if (flags->models.empty() && !flags->check) throw CLI::RequiredError("MODEL");
     action = [flags](Messages& messages) { serve(*flags, messages); };
   });
 }

@@ -74,6 +74,13 @@ class TestQuestion:
         with served("--port", 0, env={**os.environ, "LONGFORMER_API_KEY": "secret"}) as port:
             assert ask("--port", port).returncode == 0
 
+    def test_options_of_the_server_in_the_environment(self):
+        """A health check sees all variables of its container."""
+        with served("--port", 0) as port:
+            environment = {"LONGFORMER_PORT": str(port), "LONGFORMER_INDEX": "/nothing/here.index", "LONGFORMER_ADAPTER": "a=b",
+                           "LONGFORMER_GRACE": "8", "LONGFORMER_API_KEY_FILE": "/nothing/there"}  # fmt: skip
+            assert ask(**environment).returncode == 0
+
     @pytest.mark.parametrize("words, begin", [("status 503", b"HTTP/1.1 503 Unhealthy\r\n\r\n"), ("status 404", b"HTTP/1.1 404 Not Found\r\n\r\n"),
                                               ("HTTP server", b"SSH-2.0-x\r\n"), ("HTTP server", b""), ("HTTP server", b"HTTP/1.1 "),
                                               ("HTTP server", b"x" * 100_000)])  # fmt: skip
@@ -112,7 +119,6 @@ class TestQuestion:
     def test_wrong_use(self):
         refused(ask("--port", 0), 2, "--port", "found 0")
         refused(ask("--hostname", "no.such.host.invalid"), 2, "no.such.host.invalid")
-        refused(ask("--adapter", "x=y"), 2, "MODEL is required")
         done = subprocess.run([BINARY, "serve"], capture_output=True, text=True, check=False)
         refused(done, 2, "MODEL is required")
 
