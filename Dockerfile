@@ -6,7 +6,7 @@ WORKDIR /src
 COPY tools/packages.sh tools/packages.sh
 RUN apt-get update && apt-get install -y --no-install-recommends make && tools/packages.sh build deb
 COPY . .
-RUN --mount=type=cache,target=/root/.cache/ccache make deb UNITY=ON
+RUN --mount=type=cache,target=/root/.cache/ccache make deb
 
 FROM debian:12-slim
 COPY --from=build /src/build-deb/packages/longformer_*.deb /tmp/
