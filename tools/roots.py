@@ -28,7 +28,7 @@ def alone():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         return
     os.environ["LONGFORMER_ALONE"] = "1"
-    own = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    own = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child=TERM", "--mount-proc"]
     os.execvp("unshare", [*own, sys.executable, *sys.argv])
 
 
