@@ -65,7 +65,8 @@ class PythonIndex {
                                  .document = static_cast<std::int64_t>(read[i]),
                                  .remedies = found[i].remedies});
         }
-        prepared.push_back({.name = name, .text = bytes[i], .passages = std::move(found[i].vectors)});
+        prepared.push_back(
+            {.name = name, .text = bytes[i], .passages = std::move(found[i].vectors)});
       }
       index_.put(prepared);
       return std::ssize(prepared);

@@ -103,7 +103,7 @@ def _in_form(lines: bytes, form: str) -> bytes:
 
 
 def _of_row(prediction: dict[str, Any]) -> dict[str, Any]:
-    """What is said of an example of a table: with its row from 0 in place of the line of a file."""
+    """A prediction for an example of a table: with its row from 0 in place of the line of a file."""
     line = prediction.pop("line", None)
     return prediction if line is None else {"row": line - 1, **prediction}
 

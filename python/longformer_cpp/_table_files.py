@@ -121,7 +121,7 @@ class _TableFile:
         error.args = (text,)
 
     def _columns_that_are_there(self) -> str:
-        """Where the usual columns are not."""
+        """Advice where the usual columns are not there."""
         names = self.batch.names
         has_text = "text_field" in self._fields or "text" in names
         has_label = "label_field" in self._fields or "label" in names or "labels" in names
@@ -131,7 +131,7 @@ class _TableFile:
         return f"; the columns are {', '.join(names)}: {' and '.join(fields)} may name {'one' if len(fields) == 1 else 'two'} of them"
 
     def _missing_values(self) -> str:
-        """Where more rows than one have none."""
+        """Rows of the columns that have no value."""
         wanted = {"text", "label", "labels", *self._fields.values()}
         parts = []
         for place, name in enumerate(self.batch.names):

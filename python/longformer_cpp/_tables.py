@@ -147,7 +147,7 @@ def batch_of(value: Any) -> Batch:
         return _PolarsBatch(value)
     if is_of(value, "datasets", "Dataset"):
         return _DatasetBatch(value)
-    if is_table(value) or value in ([], ()):
+    if is_table(value) or (isinstance(value, (list, tuple)) and not value):
         return _RecordsBatch(value) if isinstance(value, (list, tuple)) else _read_stream(value)
     raise TypeError(
         "batch: expected a mapping of columns, a pandas.DataFrame, a polars.DataFrame, a pyarrow.Table or a pyarrow.RecordBatch, "

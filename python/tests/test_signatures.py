@@ -1,4 +1,4 @@
-"""What help() shows of everything public: real signatures, and a sentence."""
+"""Everything public has a real signature, and a sentence, in help()."""
 
 import importlib
 import importlib.util

@@ -125,6 +125,8 @@ class TestResults:
         with pytest.raises(Error, match="expected no column 'predicted_label'"):
             classifier.classify(classifier.classify(frame))
         assert len(classifier.classify(frame.iloc[:0])) == 0
+        twice = pandas.DataFrame({"text": TEXTS}, index=[1, 1, 2, 2, 1])
+        assert list(classifier.classify(twice)["predicted_score"]) == list(classifier.classify(frame)["predicted_score"])
 
     def test_other_packages_that_speak_arrow(self, classifier):
         found = classifier.classify(Stranger({"text": TEXTS}))
@@ -138,6 +140,12 @@ class TestResults:
 
 
 class TestFaults:
+    def test_what_is_no_table(self, classifier, tmp_path):
+        for value in (np.zeros((2, 2)), np.array(["a"]), ["a"], pandas.Series(["a"]), polars.Series(["a"]), pyarrow.array(["a"]), {"a"}, 3, None):
+            for call in (classifier.evaluate, lambda data: longformer_cpp.finetune("none", data, tmp_path / "out")):
+                with pytest.raises(TypeError, match="data: expected a path, found"):
+                    call(value)
+
     @EVERY
     def test_columns_that_are_not_there(self, classifier, kind):
         with pytest.raises(Error, match="text_field: expected one of id, body, kind, found 'text'") as raised:

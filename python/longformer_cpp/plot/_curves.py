@@ -117,8 +117,11 @@ def _draw(logs: Mapping[str, _Log], metrics: Sequence[str], x: str, title: str |
         _draw_metric(panel, logs, metric, x)
     for panel in panels[len(metrics) :]:
         panel.set_axis_off()
-    handles = {label: handle for panel in panels for handle, label in zip(*panel.get_legend_handles_labels())}
-    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(handles), 4), frameon=False)
+    handles: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels()):
+            handles.setdefault(label, handle)
+    figure.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=min(len(logs), 4), frameon=False)
     if title:
         figure.suptitle(title)
     return figure
