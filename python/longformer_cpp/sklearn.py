@@ -22,9 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+    # It has no types.
+    from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin  # type: ignore
+    from sklearn.utils.multiclass import check_classification_targets  # type: ignore
+    from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d  # type: ignore
 except ModuleNotFoundError as error:
     raise ImportError("longformer_cpp.sklearn needs scikit-learn: pip install scikit-learn") from error
 
@@ -334,15 +335,15 @@ class LongformerVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Esti
     def transform(self, X: Any) -> FloatArray:
         """The vectors of texts."""
         texts = _texts_of(X, self.text_field)
-        way = {name: True for name in _reading(self.long, 0)}
-        options = {"split" if name == "stride" else name: value for name, value in way.items()}
+        # A vector takes each token of a long text once: there is no overlap to choose.
+        way: dict[str, Any] = {"split" if name == "stride" else name: True for name in _reading(self.long, 0)}
         vectors: FloatArray = self._embedder().encode(
             texts,
             prompt_name=self.prompt_name,
             normalize_embeddings=self.normalize_embeddings,
             truncate_dim=self.truncate_dim,
             pooling=self.pooling,
-            **options,
+            **way,
         )
         return vectors
 

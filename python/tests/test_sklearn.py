@@ -263,6 +263,23 @@ def test_checks_of_scikit_learn_for_texts(bert):
         assert results and all(one["status"] in ("passed", "skipped") for one in results)
 
 
+def test_types_hold(tmp_path):
+    pytest.importorskip("mypy")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from longformer_cpp.sklearn import LongformerClassifier, LongformerVectors\n"
+        "model: LongformerClassifier = LongformerClassifier('m', lora_rank=4)\n"
+        "size: int = LongformerVectors('m').transform(['a']).shape[1]\n"
+        "LongformerClassifier('m', lora_rank='a')  # wrong\n"
+    )
+    packages = str(pathlib.Path(longformer_cpp.__file__).parents[1])
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path), str(program)]
+    path = "" if packages.endswith("site-packages") else packages
+    done = subprocess.run(command, capture_output=True, text=True, env={"MYPYPATH": path})
+    errors = [line for line in done.stdout.splitlines() if ": error:" in line]
+    assert len(errors) == 1 and "program.py:4" in errors[0], done.stdout
+
+
 def test_without_scikit_learn():
     program = "import sys; sys.modules['sklearn'] = None; sys.modules['sklearn.base'] = None; import longformer_cpp.sklearn"
     environment = os.environ | {"PYTHONPATH": str(pathlib.Path(longformer_cpp.__file__).parents[1])}
