@@ -64,7 +64,7 @@ def shared_model(folder: str, dtype: str, threads: int | None, adapter: str | No
 def _reason(error: Exception) -> str:
     """The message of an error about one document, without the number that it had in the call."""
     text, number = str(error), getattr(error, "document", None)
-    for prefix in (f"document {number}: ", f"question {number}: ", "texts[0]: "):
+    for prefix in (f"document {number}: ", f"question {number}: "):
         text = text.removeprefix(prefix)
     return text
 

@@ -150,7 +150,7 @@ class DataFiles:
         for option in _OF_FILES:
             if self._tables and options.get(option) not in (None, False):
                 raise about_option(option, f"expected none beside a table ({', '.join(sorted(of_tables))}), found {found(options[option])}")
-        self.paths = {name: as_path(value, name) for name, value in given.items() if name not in of_tables and value is not None}
+        self.paths = {name: as_path(value, name) for name, value in given.items() if name not in of_tables}
 
     @property
     def has_tables(self) -> bool:
@@ -177,7 +177,7 @@ def _is_data(value: Any) -> bool:
 
 @contextmanager
 def data_files(given: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[DataFiles]:
-    """Paths for arguments that are paths or tables; None is left out. What is raised inside speaks of rows and columns."""
+    """Paths for arguments that are paths or tables. What is raised inside speaks of rows and columns."""
     files = DataFiles(given, options)
     if not files.has_tables:
         yield files

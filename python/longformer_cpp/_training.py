@@ -77,7 +77,9 @@ def finetune(
 
     With ranks (`longformer_cpp.ranks`) several processes train together: a step has as many times the examples. When one
     does not answer any more, the others end with a Error and leave a checkpoint."""
-    with data_files({"data": data, "validation_file": options.get("validation_file")}, options) as files:
+    validation = options.get("validation_file")
+    sources = {"data": data} if validation is None else {"data": data, "validation_file": validation}
+    with data_files(sources, options) as files:
         given = {**options, **files.paths, "output_dir": output_dir, "callback": callback, "ranks": ranks}
         return TrainingResult(as_path(output_dir, "output_dir"), **_native.finetune(as_path(model, "model"), given))
 

@@ -246,7 +246,7 @@ class VectorsOverNumbers(OverNumbers, LongformerVectors):
 
 @pytest.mark.parametrize("kind", [ClassifierOverNumbers, VectorsOverNumbers])
 def test_checks_of_scikit_learn_over_numbers(bert, kind):
-    options = {**QUICK, "num_train_epochs": 1, "per_device_train_batch_size": 32} if kind is ClassifierOverNumbers else {}
+    options = {**QUICK, "per_device_train_batch_size": 32, "options": {"max_steps": 2}} if kind is ClassifierOverNumbers else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = check_estimator(kind(bert, **options), on_fail=None)
