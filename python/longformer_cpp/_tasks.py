@@ -69,6 +69,7 @@ class Classifier:
         merge: str = "mean",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> list[Classification]:
         """The top_k (0: all) classes of each text, or of each text and its pair, with the options of
         `longformer classify`."""
@@ -122,6 +123,7 @@ class Tagger:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> list[list[Entity]]:
         """The entities of each text, with the options of `longformer ner`: aggregation is none, simple, first,
         average or max."""
@@ -173,6 +175,7 @@ class MaskFiller:
         top_k: int = 5,
         truncate: bool = False,
         global_attention: str | None = None,
+        max_length: int | None = None,
     ) -> list[FilledText]:
         """The top_k tokens of each mask of each text; every mask is guessed by itself while the others stay."""
         results = []
@@ -318,6 +321,7 @@ class QuestionAnswerer:
         no_answer: bool = False,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> list[Answer]:
         """The top_k answers of each document in turn, or with best those of all documents, by logit. A
         document that is longer than the model is an error unless truncate cuts it, or stride reads it in
@@ -363,6 +367,7 @@ class Chooser:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> Choice:
         """The best of the choices. What is too long for the model is an error unless truncate cuts the
         context, or stride, of candidates alone, reads it in parts."""
