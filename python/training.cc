@@ -204,6 +204,9 @@ Options train_task(const Path& folder, const Options& given) {
   check_training(options.training, !options.validation_path.empty() ||
                                        options.validation_split > 0 || options.folds > 0);
   return dict_of(listener.run([&] {
+    options.training.adapter = fetch_adapter(options.training.adapter);
+    std::string& teacher = options.data.embedding.teacher;
+    if (!teacher.empty()) teacher = fetch_model(teacher);
     return finetune(fetch_model(folder.string()), options, listener.finetune_callbacks());
   }));
 }
@@ -218,6 +221,9 @@ Options train_folds(const Path& folder, const Options& given) {
   keywords.finish();
   CrossValidation found;
   listener.run([&] {
+    options.training.adapter = fetch_adapter(options.training.adapter);
+    std::string& teacher = options.data.embedding.teacher;
+    if (!teacher.empty()) teacher = fetch_model(teacher);
     found = cross_validate(fetch_model(folder.string()), options,
                            {.training = listener.finetune_callbacks()});
     return TrainingResult();
@@ -245,6 +251,7 @@ Options train_masked(const Path& folder, const Options& given) {
   keywords.finish();
   check_training(options.training, !options.validation_file.empty());
   return dict_of(listener.run([&] {
+    options.training.adapter = fetch_adapter(options.training.adapter);
     return train_masked_lm(fetch_model(folder.string()), options, listener.callbacks());
   }));
 }
@@ -256,8 +263,9 @@ Options train_language(const Options& given) {
   take_training(keywords, fields(options), options.training);
   Listener listener = listener_of(keywords);
   keywords.finish();
-  check(options.training);
+  check_training(options.training, !options.validation_file.empty());
   return dict_of(listener.run([&] {
+    options.training.adapter = fetch_adapter(options.training.adapter);
     if (!options.model_folder.empty()) options.model_folder = fetch_model(options.model_folder);
     return train_language_model(options, listener.callbacks());
   }));
