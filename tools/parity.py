@@ -61,6 +61,7 @@ COMPARISONS = {
     "minilm_parity.py": Comparison((MINILM,)),
     "modern_changes_parity.py": Comparison((PROGRAM,)),
     "modern_parity.py": Comparison(models=64),
+    "model_card_parity.py": Comparison((PROGRAM,)),
     "model_parity.py": Comparison(models=128),
     "pattern_lm_parity.py": Comparison((PROGRAM,), models=48),
     "pegasus_parity.py": Comparison(models=60),

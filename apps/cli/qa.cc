@@ -190,6 +190,7 @@ MultiHopQuestions multi_hop_questions(const QaFlags& flags) {
   options.too_long = flags.options.too_long;
   options.global_attention = flags.options.global_attention;
   options.batch_tokens = flags.options.batch_tokens;
+  options.max_length = flags.options.max_length;
   return {flags.model, flags.inputs, flags.questions, std::move(options)};
 }
 

@@ -66,7 +66,7 @@ from ._tasks import (
     conll_text,
 )
 from ._tokenizer import Encoding, Tokenizer, TokenStatistics
-from ._training import TrainingResult, finetune, pretrain_lm, pretrain_mlm
+from ._training import CrossValidation, TrainingResult, cross_validate, finetune, pretrain_lm, pretrain_mlm
 
 __all__ = [
     "Answer",
@@ -83,6 +83,7 @@ __all__ = [
     "Classifier",
     "Clusters",
     "CoreferenceResolver",
+    "CrossValidation",
     "Embedder",
     "Encoding",
     "Entity",
@@ -130,6 +131,7 @@ __all__ = [
     "compare_models",
     "conll_text",
     "convert",
+    "cross_validate",
     "finetune",
     "info",
     "load",

@@ -72,6 +72,7 @@ class Classifier:
         merge: str = "mean",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
         pair_field: str | None = None,
     ) -> list[Classification]: ...
@@ -87,6 +88,7 @@ class Classifier:
         merge: str = "mean",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
         pair_field: str | None = None,
     ) -> Any: ...
@@ -102,6 +104,7 @@ class Classifier:
         merge: str = "mean",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
         pair_field: str | None = None,
     ) -> Any:
@@ -184,6 +187,7 @@ class Tagger:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
     ) -> list[list[Entity]]: ...
     @overload
@@ -196,6 +200,7 @@ class Tagger:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
     ) -> Any: ...
     @described("ner")
@@ -208,6 +213,7 @@ class Tagger:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
     ) -> Any:
         """The entities of each text, with the options of `longformer ner`: aggregation is none, simple, first,
@@ -277,6 +283,7 @@ class MaskFiller:
         top_k: int = 5,
         truncate: bool = False,
         global_attention: str | None = None,
+        max_length: int | None = None,
     ) -> list[FilledText]:
         """The top_k tokens of each mask of each text; every mask is guessed by itself while the others stay."""
         results = []
@@ -422,6 +429,7 @@ class QuestionAnswerer:
         no_answer: bool = False,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> list[Answer]:
         """The top_k answers of each document in turn, or with best those of all documents, by logit. A
         document that is longer than the model is an error unless truncate cuts it, or stride reads it in
@@ -467,6 +475,7 @@ class Chooser:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> Choice:
         """The best of the choices. What is too long for the model is an error unless truncate cuts the
         context, or stride, of candidates alone, reads it in parts."""
