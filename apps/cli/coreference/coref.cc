@@ -47,7 +47,7 @@ class CorefRun {
   CorefRun(const CorefFlags& flags, Messages& messages)
       : flags_(flags),
         form_(flags.form()),
-        documents_(flags.inputs, false, messages),
+        documents_(flags.inputs, messages),
         resolver_(CoreferenceResolver::load(flags.model.encoder_folder(),
                                             flags.model.load_options(messages))) {
     flags.output.empty() ? output_.emplace() : output_.emplace(flags.output);
@@ -105,7 +105,7 @@ void add_coref(CLI::App& program, Action& action) {
        .examples = "longformer coref MODEL --text \"Ada met Tom. She gave him her book.\" --format "
                    "marked\n"
                    "longformer coref MODEL novel.txt -o novel.html\n"
-                   "longformer coref MODEL articles.jsonl --field text --json\n"
+                   "longformer coref MODEL articles.jsonl --text-field text --json\n"
                    "longformer coref MODEL story.txt --no-singletons -o story.conll"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
