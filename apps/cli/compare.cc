@@ -30,7 +30,7 @@ void run(const CompareFlags& flags, Messages& messages) {
                                    .second = second.encoder_folder(),
                                    .max_length = flags.max_length};
   const ModelFlags form = with_form(flags.first);
-  write_report(flags.first, report.text(inputs, form, messages));
+  write_report(flags.first, report.text(inputs, form, messages), "layers");
 }
 
 }  // namespace

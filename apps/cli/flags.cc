@@ -133,10 +133,14 @@ void add_tables(CLI::App& verb, InputOptions& inputs) {
     field.help = "field or column of the document; all files, and stdin, are then tables ({})";
   }
   add_fields(verb, fields);
-  verb.add_option_function<std::string>("--field", read_text_field, "")
-      ->type_name("NAME")
-      ->group("")
-      ->excludes("--text-field");
+  // Help does not show the older name.
+  const auto read_field = [&inputs, read_text_field](const std::string& name) {
+    if (inputs.are_tables) {
+      throw UsageError("--field", "expected without --text-field, which is its newer name");
+    }
+    read_text_field(name);
+  };
+  verb.add_option_function<std::string>("--field", read_field, "")->type_name("NAME")->group("");
 }
 
 CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding) {

@@ -118,7 +118,7 @@ ModelFlags with_form(ModelFlags flags) {
   return flags;
 }
 
-void write_report(const ModelFlags& flags, std::string_view text) {
+void write_report(const ModelFlags& flags, std::string_view text, std::string_view list) {
   Results results(flags);
   if (!results.has_rows()) {
     results.output().write(text);
@@ -132,7 +132,7 @@ void write_report(const ModelFlags& flags, std::string_view text) {
       flatten(Json::parse(object), "", flat);
       object = dumped(flat);
     }
-    results.add(JsonLine().add_members(object));
+    results.add_list(JsonLine().add_members(object), list);
     at = end + 1;
   }
   results.finish();

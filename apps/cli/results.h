@@ -61,8 +61,8 @@ class Results {
 };
 
 /// Writes a report: text, or with --json or such a file lines of JSON objects. Members of objects
-/// in them are columns of a table: "metrics.f1".
-void write_report(const ModelFlags& flags, std::string_view text);
+/// in them are columns of a table: "metrics.f1". Elements of the list are rows of it.
+void write_report(const ModelFlags& flags, std::string_view text, std::string_view list = {});
 /// The flags with --json where the file asks for objects.
 ModelFlags with_form(ModelFlags flags);
 

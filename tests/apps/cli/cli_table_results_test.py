@@ -179,7 +179,7 @@ class TestReports:
             found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
             for row in [*expected, *found]:
                 row.pop("seconds", None)
-            assert found == expected and len(rows_of(tmp_path / "out.csv")) == 1, verb
+            assert found == expected and len(rows_of(tmp_path / "out.csv")) == (3 if verb == "compare" else 1), verb
             assert (tmp_path / "out.txt").read_text()
         run("evaluate", CLASSIFIER, "d.csv", "-o", "out.csv", folder=tmp_path).passes()
         row = rows_of(tmp_path / "out.csv")[0]

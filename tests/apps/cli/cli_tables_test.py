@@ -6,17 +6,21 @@ import io
 import json
 import lzma
 import os
+import pathlib
 import random
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
+from cli_sequence_test import folder_of
 from cli_streams_test import Conversation
 from cli_test import BERT, BINARY, FIXTURES, ROBERTA, run
 
 RERANKER = FIXTURES / "rerankers" / "bert"
-LED = FIXTURES / "tiny_led"
+PLACE = tempfile.TemporaryDirectory()
+LED, _ = folder_of("tiny_led", pathlib.Path(PLACE.name))
 CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
 #: Arguments of each verb that reads documents, besides the documents.
 VERBS = {
