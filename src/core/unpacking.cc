@@ -83,8 +83,9 @@ class XzUnpacker final : public Unpacker {
             kMostMemory >> 20);
     const bool goes_on = status == LZMA_OK || status == LZMA_BUF_ERROR || status == LZMA_STREAM_END;
     require(goes_on, "damage: {}",
-            status == LZMA_OPTIONS_ERROR ? "options that liblzma does not know"
-                                         : "data that do not fit their checksum");
+            status == LZMA_OPTIONS_ERROR  ? "options that liblzma does not know"
+            : status == LZMA_FORMAT_ERROR ? "other bytes behind the archive"
+                                          : "data that do not fit their checksum");
     return status == LZMA_STREAM_END;
   }
 

@@ -167,6 +167,16 @@ class TestPandas:
         assert [row["id"] for row in run("classify", CLASSIFIER, tmp_path / "a.jsonl", "--json").passes().json] == IDS
 
 
+class TestCoref:
+    def test_mentions_are_rows(self, tmp_path, table):
+        model = VERBS["coref"][0]
+        run("coref", model, table, "-o", tmp_path / "out.csv").passes()
+        lines = run("coref", model, table, "--json").passes().json
+        wanted = [(line["id"], str(number), one["text"]) for line in lines for number, cluster in enumerate(line["clusters"], 1) for one in cluster]
+        assert [(row["id"], row["cluster"], row["text"]) for row in rows_of(tmp_path / "out.csv")] == wanted
+        run("coref", model, table, "-o", tmp_path / "b.csv", "--json").fails(2, "--json", "b.csv")
+
+
 class TestReports:
     def test_are_files(self, tmp_path, table):
         (tmp_path / "d.csv").write_text("text,label\na,good\nb,bad\n")

@@ -204,8 +204,8 @@ class TestCsv:
             file.write("id,text\n" + row * 50)
         with gzip.open(large, "wt", 1) as file:
             file.write("id,text\n")
-            for _ in range(60):
-                file.write(row * 1000)  # 60 MB
+            for _ in range(20):
+                file.write(row * 1000)  # 20 MB
 
         def peak(file):
             code = ("import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
@@ -213,7 +213,7 @@ class TestCsv:
             command = [BINARY, "tokenize", BERT, "--stats", file]
             return int(subprocess.run([sys.executable, "-c", code, *map(str, command)], check=True, capture_output=True).stdout)
 
-        assert peak(large) < peak(small) + 30_000
+        assert peak(large) < peak(small) + 10_000
 
 
 class TestJson:
@@ -263,7 +263,8 @@ class TestArchives:
             (tmp_path / "a.csv").write_bytes(data)
             done = run("tokenize", BERT, "a.csv", "--stats", "--json", folder=tmp_path)
             errors = [line for line in done.err.splitlines() if "error" in line]
-            assert done.code == 1 and len(errors) <= 2 and any("a.csv: expected a whole" in line and word in line for line in errors), (name, done.err)
+            # A checksum comes behind the rows that it is about.
+            assert done.code == 1 and (len(errors) == 1 or name == "wrong") and any("a.csv: expected a whole" in line and word in line for line in errors), (name, done.err)
             (tmp_path / "a.txt").write_bytes(data)
             run("tokenize", BERT, "a.txt", folder=tmp_path).fails(1, "a.txt: expected a whole", word)
             assert run("evaluate", CLASSIFIER, "a.csv", folder=tmp_path).code == 1
