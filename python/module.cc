@@ -123,6 +123,14 @@ nb::tuple names_of(const std::vector<Remedy>& remedies) {
         return "pooling";
       case Remedy::format:
         return "format";
+      case Remedy::text_field:
+        return "text_field";
+      case Remedy::label_field:
+        return "label_field";
+      case Remedy::id_field:
+        return "id_field";
+      case Remedy::delimiter:
+        return "delimiter";
       case Remedy::columns:
         return "columns";
       case Remedy::quotes:

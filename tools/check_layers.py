@@ -48,6 +48,7 @@ PUBLIC = {
     "ranks": "core",
     "document": "core",
     "text": "text",
+    "tables": "engine/frame",
     "training": "training",
     "model": "engine/run",
     "tasks": "tasks",
@@ -71,6 +72,9 @@ THIRD_PARTY = {
     "curl": {"hub"},
     "libstemmer": {"text"},
     "md4c": {"text"},
+    "zlib": {"core", "apps"},
+    "lzma": {"core"},
+    "zstd": {"core"},
     "nanobind": {"python"},
     "CLI": {"apps"},
 }

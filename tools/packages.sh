@@ -13,7 +13,7 @@ java=openjdk-21-jre-headless
 declare -A groups=(
   [build]="g++ cmake ninja-build ccache pkg-config libdnnl-dev libhwy-dev nlohmann-json3-dev
            libcli11-dev libfmt-dev libutf8proc-dev libpugixml-dev libsqlite3-dev libstemmer-dev
-           libmd4c-dev libmd4c-html0-dev libcurl4-openssl-dev libssl-dev zlib1g-dev $boost libgtest-dev libgmock-dev librapidcheck-dev python3 python3-dev python3-venv python3-pip"
+           libmd4c-dev libmd4c-html0-dev libcurl4-openssl-dev libssl-dev zlib1g-dev liblzma-dev libzstd-dev $boost libgtest-dev libgmock-dev librapidcheck-dev python3 python3-dev python3-venv python3-pip"
   [browser]="chromium chromium-driver fonts-dejavu-core curl"
   [corpora]="$java"
   [lint]="clang clang-format clang-tidy libomp-dev"

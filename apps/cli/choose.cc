@@ -31,7 +31,8 @@ using Asked = DocumentPart<ChoiceQuestion>;
 /// The question of the command line is about one text, which may be empty.
 InputOptions inputs_of(const ChooseFlags& flags) {
   if (flags.choices.empty()) return flags.inputs;
-  InputOptions context = {.encoding = flags.inputs.encoding};
+  InputOptions context;
+  context.encoding() = flags.inputs.encoding();
   if (flags.context_file.empty()) {
     context.texts = {""};
   } else {
@@ -84,7 +85,10 @@ class ChooseRun {
       : flags_(flags),
         messages_(messages),
         chooser_(Chooser::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
-        documents_(inputs_of(flags), flags.model.json, messages) {}
+        documents_(
+            inputs_of(flags), flags.model, messages,
+            {"best", "choice", "probability", "probabilities", "tokens", "truncated", "segments"}) {
+  }
 
   void run() {
     documents_.stream_parts<ChoiceQuestion, ChoiceOutcome>(
@@ -96,6 +100,7 @@ class ChooseRun {
           say(document, outcome.answer);
           return outcome.answer.tokens;
         });
+    documents_.results().finish();
   }
 
  private:
@@ -118,11 +123,12 @@ class ChooseRun {
       messages_.note(fmt::format("{}: {} tokens, kept {}", document.label(), answer.tokens,
                                  answer.tokens - answer.truncated));
     }
-    if (flags_.model.json) {
-      JsonLine json = document.json();
-      documents_.output().write(json.add_members(to_json(answer, document.choices)).line());
+    const float probability = answer.probabilities[static_cast<std::size_t>(answer.best)];
+    if (documents_.results().has_rows()) {
+      JsonLine json = document.json().add_members(to_json(answer, document.choices));
+      if (documents_.results().is_table()) json.add("probability", probability);
+      documents_.results().add(json);
     } else {
-      const float probability = answer.probabilities[static_cast<std::size_t>(answer.best)];
       documents_.output().write(
           fmt::format("{}\t{}\t{:.4f}\n", document.field(), on_one_line(text), probability));
     }
@@ -174,9 +180,9 @@ void add_choose(CLI::App& program, Action& action) {
       ->type_name("FILE");
   verb.add_option("--question", flags->question, "the question")->type_name("TEXT");
   add_repeatable(verb, "--choice", flags->choices, "an answer; repeated for each");
-  add_encoding(verb, flags->inputs.encoding);
+  add_encoding(verb, flags->inputs.encoding());
   add_fields(verb, fields(flags->options));
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     check(*flags);

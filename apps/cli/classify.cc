@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -26,9 +28,19 @@ class ClassifyRun {
  public:
   ClassifyRun(const ClassifyFlags& flags, Messages& messages)
       : flags_(flags),
-        documents_(flags.inputs, flags.model.json, messages),
+        documents_(flags.inputs, flags.model, messages, {}, true),
         classifier_(
-            Classifier::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
+            Classifier::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
+        ids_(documents_.results().form() == ResultForm::array ? flags.model.output : "") {
+    const std::vector<std::string>& labels = classifier_.model().info().labels;
+    documents_.results().set_columns(columns_of_documents(columns(labels)));
+    if (documents_.results().form() != ResultForm::array) return;
+    array_.emplace(documents_.output(), std::ssize(labels));
+    documents_.write_failures([this](const Document& document, const std::string&) {
+      const std::size_t classes = classifier_.model().info().labels.size();
+      add_row(document, std::vector<float>(classes, std::numeric_limits<float>::quiet_NaN()));
+    });
+  }
 
   void run() {
     const auto classify = [this](const auto& next, const Classifier::Sink& sink) {
@@ -44,14 +56,18 @@ class ClassifyRun {
           say(document, outcome.classification);
           return outcome.classification.tokens;
         });
+    if (array_) array_->finish();
+    ids_.finish();
+    documents_.results().finish();
   }
 
  private:
   void say(const Document& document, const Classification& result) {
     documents_.note_length(document, result.tokens, result.truncated, result.segments);
-    if (flags_.model.json) {
-      documents_.output().write(document.json().add_members(to_json(result, flags_.top_k)).line());
-      return;
+    if (array_) return add_row(document, by_class(result));
+    if (documents_.results().is_table()) return documents_.results().add(row_of(document, result));
+    if (documents_.results().has_rows()) {
+      return documents_.results().add(document.json().add_members(to_json(result, flags_.top_k)));
     }
     std::span<const ClassScore> best = result.scores;
     if (flags_.top_k > 0) {
@@ -64,9 +80,70 @@ class ClassifyRun {
     documents_.output().write(line + '\n');
   }
 
+  /// The name of the column of the class at a place from 1 on, where so many are asked for.
+  static std::string numbered(const char* name, std::int64_t place) {
+    return place == 1 ? name : fmt::format("{}_{}", name, place);
+  }
+
+  /// The columns of a table: the best classes with their scores, and with all classes one for each.
+  std::vector<std::string> columns(const std::vector<std::string>& labels) const {
+    std::vector<std::string> all;
+    const std::int64_t shown =
+        std::min(std::max<std::int64_t>(flags_.top_k, 1), std::ssize(labels));
+    for (std::int64_t place = 1; place <= shown; ++place) {
+      all.push_back(numbered("label", place));
+      all.push_back(numbered("score", place));
+    }
+    all.insert(all.end(), {"tokens", "truncated", "segments"});
+    if (flags_.top_k > 0) return all;
+    const std::vector<std::string> others = columns_of_documents(all);
+    for (const std::string& label : labels) {
+      const bool is_taken = std::ranges::find(others, label) != others.end();
+      all.push_back(is_taken ? "class " + label : label);
+    }
+    return all;
+  }
+
+  /// The scores in the order of the model.
+  std::vector<float> by_class(const Classification& result) const {
+    std::vector<float> scores;
+    for (const std::string& label : classifier_.model().info().labels) {
+      scores.push_back(std::ranges::find(result.scores, label, &ClassScore::label)->score);
+    }
+    return scores;
+  }
+
+  JsonLine row_of(const Document& document, const Classification& result) const {
+    const std::vector<std::string> names = columns(classifier_.model().info().labels);
+    JsonLine row = document.json();
+    std::size_t column = 0;
+    for (const ClassScore& one : result.scores) {
+      if (names[column] == "tokens") break;
+      row.add(names[column], one.label).add(names[column + 1], one.score);
+      column += 2;
+    }
+    row.add("tokens", result.tokens).add("truncated", result.truncated);
+    row.add("segments", result.segments);
+    if (flags_.top_k > 0) return row;
+    column += 3;
+    auto classes = nlohmann::ordered_json::object();
+    for (const float score : by_class(result)) {
+      classes[names[column++]] = nlohmann::ordered_json::parse(fmt::format("{}", score));
+    }
+    return row.add_members(classes.dump());
+  }
+
+  void add_row(const Document& document, const std::vector<float>& scores) {
+    array_->write_rows(scores);
+    ids_.add(document, 1);
+  }
+
   const ClassifyFlags& flags_;
   DocumentStream documents_;
   Classifier classifier_;
+  /// The array of .npy and the ids of its rows.
+  std::optional<NpyWriter> array_;
+  RowIds ids_;
 };
 
 }  // namespace
@@ -80,15 +157,22 @@ void add_classify(CLI::App& program, Action& action) {
        .details = "The model needs a sequence-classification head. Scores are probabilities over "
                   "all classes, or of each class by itself for a multi-label model, or the numbers "
                   "of a regression, as the folder says.",
-       .examples = "longformer classify MODEL reviews/*.txt\n"
-                   "longformer classify MODEL novel.txt --stride 512 --merge max\n"
-                   "longformer classify MODEL articles.jsonl --field text --top-k 3 --json"});
+       .examples =
+           "longformer classify MODEL reviews/*.txt\n"
+           "longformer classify MODEL novel.txt --stride 512 --merge max\n"
+           "longformer classify MODEL reviews.csv --text-field review --top-k all -o classes.csv"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_number(verb, "--top-k", flags->top_k, {.least = 0, .most = 1 << 20},
-             "classes per document, best first; 0 prints all (1)");
+             "classes per document, best first; 0 or all prints all (1)")
+      ->transform([](const std::string& text) { return text == "all" ? "0" : text; });
   add_fields(verb, fields(flags->options));
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
+  verb.get_option("--output")
+      ->description(
+          "write to this file instead of stdout; .jsonl, .json, .csv, .tsv and .npy (scores of all "
+          "classes) "
+          "choose the form, .txt and others are text");
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) { ClassifyRun(*flags, messages).run(); };

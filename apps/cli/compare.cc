@@ -8,6 +8,7 @@
 #include "longformer/analysis.h"
 #include "longformer/error.h"
 #include "progress.h"
+#include "results.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -28,8 +29,8 @@ void run(const CompareFlags& flags, Messages& messages) {
   const ComparisonReport report = {.first = flags.first.encoder_folder(),
                                    .second = second.encoder_folder(),
                                    .max_length = flags.max_length};
-  Output output;
-  output.write(report.text(inputs, flags.first, messages));
+  const ModelFlags form = with_form(flags.first);
+  write_report(flags.first, report.text(inputs, form, messages), "layers");
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ void add_compare(CLI::App& program, Action& action) {
   add_inputs(verb, flags->inputs);
   add_number(verb, "--max-length", flags->max_length, {.least = 1, .most = 1 << 24},
              "tokens of a text, which is cut behind them (as many as both models read)");
-  add_json(verb, flags->first);
+  add_results(verb, flags->first);
   add_compute(verb, flags->first);
   verb.callback(
       [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });

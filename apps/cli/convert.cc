@@ -73,7 +73,7 @@ void tell_of_merge(const ConvertFlags& flags) {
 void show_report(const ConvertFlags& flags, Messages& messages, Output& output) {
   if (flags.report.empty()) return;
   InputOptions text = {.files = {flags.report}};
-  text.encoding = flags.encoding;
+  text.encoding() = flags.encoding;
   Inputs inputs(text, messages);
   const ComparisonReport report = {.first = flags.source.token_model_folder(),
                                    .second = flags.target};

@@ -7,11 +7,16 @@
 
 namespace longformer::cli {
 
-DocumentStream::DocumentStream(const InputOptions& inputs, bool json, Messages& messages)
-    : json_(json),
-      messages_(messages),
+DocumentStream::DocumentStream(const InputOptions& inputs, const ModelFlags& flags,
+                               Messages& messages, const std::vector<std::string>& columns,
+                               bool has_array)
+    : messages_(messages),
       inputs_(inputs, messages),
+      results_(flags, columns_of_documents(columns), has_array),
       progress_(messages_, inputs_.total_documents(), inputs_.total_bytes()) {}
+
+DocumentStream::DocumentStream(const InputOptions& inputs, Messages& messages)
+    : DocumentStream(inputs, ModelFlags(), messages) {}
 
 bool DocumentStream::read(Document& document) {
   std::int64_t left_out = 0, bytes = 0;
@@ -80,14 +85,14 @@ void DocumentStream::fail(const Document& document, const std::string& reason) {
   messages_.error(document.label() + ": " + reason);
   if (write_failure_) {
     write_failure_(document, reason);
-  } else if (json_) {
-    output_.write(document.json().add("error", reason).line());
+  } else if (results_.has_rows()) {
+    results_.add(document.json().add("error", reason));
   }
 }
 
 void DocumentStream::done(std::int64_t tokens) {
   if (const ProgressCallback report = progress_.unit(1, bytes_)) report({1, 1, tokens, tokens});
-  output_.flush();
+  results_.flush();
 }
 
 void DocumentStream::note_length(const Document& document, std::int64_t tokens,

@@ -20,6 +20,7 @@
 #include "messages.h"
 #include "output.h"
 #include "progress.h"
+#include "results.h"
 #include "waiting.h"
 
 namespace longformer::cli {
@@ -64,7 +65,12 @@ class DocumentStream {
   /// Writes a document that failed, and the reason.
   using WriteFailure = std::function<void(const Document&, const std::string&)>;
 
-  DocumentStream(const InputOptions& inputs, bool json, Messages& messages);
+  /// Results go to stdout, or the file of --output. `columns` are those of a table, between
+  /// the place of the document and its error.
+  DocumentStream(const InputOptions& inputs, const ModelFlags& flags, Messages& messages,
+                 const std::vector<std::string>& columns = {}, bool has_array = false);
+  /// A stream of a verb that writes its results by itself.
+  DocumentStream(const InputOptions& inputs, Messages& messages);
 
   /// Replaces the JSON line of a failed document.
   void write_failures(WriteFailure write) { write_failure_ = std::move(write); }
@@ -87,7 +93,7 @@ class DocumentStream {
   /// Reports what could not be read behind the last outcome.
   void finish();
 
-  /// A document failed: one line on stderr, and with --json one on stdout.
+  /// A document failed: one line on stderr, and a row where results are rows.
   void fail(const Document& document, const std::string& reason);
   /// The document taken last is done: hands over what was written of it, and shows progress.
   void done(std::int64_t tokens);
@@ -148,13 +154,15 @@ class DocumentStream {
       } else if (report_) {
         report_({1, 1, found.tokens, found.tokens});
       }
-      if (flushes) output_.flush();
+      if (flushes) results_.flush();
     }
   }
   /// Progress of the document that is worked on alone.
   const ProgressCallback& report() const { return report_; }
 
-  Output& output() { return output_; }
+  Results& results() { return results_; }
+  /// Text that is no row.
+  Output& output() { return results_.output(); }
 
  private:
   /// Tokens of the document; 0 where it failed.
@@ -189,7 +197,6 @@ class DocumentStream {
   /// Reports documents of the unit that cannot be read and stand behind its last outcome.
   void finish_unit();
 
-  bool json_;
   Messages& messages_;
   Inputs inputs_;
   Waiting<Document> waiting_;
@@ -198,7 +205,7 @@ class DocumentStream {
   std::string_view split_ = kStrideAdvice;
   WriteFailure write_failure_;
   std::function<bool(Document&)> is_left_out_;
-  Output output_;
+  Results results_;
   ProgressLine progress_;
   ProgressCallback report_;
 };

@@ -19,6 +19,7 @@
 #include "output.h"
 #include "output_files.h"
 #include "read_ahead.h"
+#include "results.h"
 #include "resumed_output.h"
 #include "verbs.h"
 
@@ -31,12 +32,14 @@ namespace {
 constexpr std::size_t kUnitBytes = std::size_t{1} << 18;
 constexpr std::size_t kUnitDocuments = 256;
 
-enum class Format { text, json, npy };
+enum class Format { text, json, npy, table };
 constexpr std::array kFormats =
     std::to_array<NamedFormat<Format>>({{".txt", "text", Format::text},
                                         {".jsonl", "json", Format::json},
                                         {".json", "json", Format::json},
-                                        {".npy", "npy", Format::npy}});
+                                        {".npy", "npy", Format::npy},
+                                        {".csv", "csv", Format::table},
+                                        {".tsv", "tsv", Format::table}});
 
 constexpr const char* kPassages = "passages";
 
@@ -71,7 +74,8 @@ struct EmbedFlags {
     const auto* known = format_of_output(output, kFormats);
     const Format by_name = known != nullptr ? known->format : Format::text;
     // Beside an array JSON describes the documents.
-    return model.json && by_name != Format::npy ? Format::json : by_name;
+    const bool is_own = by_name == Format::npy || by_name == Format::table;
+    return model.json && !is_own ? Format::json : by_name;
   }
 };
 
@@ -101,7 +105,7 @@ void check_resume(const EmbedFlags& flags) {
   }
   const Format format = flags.chosen_format();
   const std::string suffix = suffix_of(flags.output);
-  if (format == Format::text || suffix == ".json" || suffix == ".txt") {
+  if (format == Format::text || format == Format::table || suffix == ".json" || suffix == ".txt") {
     throw UsageError("--resume", fmt::format("expected an output that can grow, .npy or .jsonl, "
                                              "found {}",
                                              in_quotes(flags.output)));
@@ -123,8 +127,12 @@ RunSettings settings_of(const EmbedFlags& flags, const Embedder& embedder) {
       {"fingerprint",
        fmt::format("{:016x}-{:016x}", embedder.fingerprint(), embedder.tokenizer_fingerprint())},
       {"dtype", flags.model.dtype},
-      {"field", flags.inputs.field},
-      {"encoding", flags.inputs.encoding.name},
+      {"field", flags.inputs.are_tables ? flags.inputs.table.text_field : ""},
+      {"id_field", flags.inputs.table.id_field},
+      {"delimiter", flags.inputs.table.delimiter},
+      {"columns", fmt::format("{}", fmt::join(flags.inputs.table.columns, ","))},
+      {"no_quotes", flags.inputs.table.quotes ? "" : "true"},
+      {"encoding", flags.inputs.encoding().name},
       {"lines", fmt::format("{}", flags.inputs.lines)},
       {"shard", flags.inputs.shard.text()},
       {"sparse", fmt::format("{}", flags.sparse)},
@@ -154,6 +162,11 @@ void check(const EmbedFlags& flags) {
   if (!flags.has_passages && flags.passages.context) {
     throw UsageError("--context is for passages: add --pooling passages");
   }
+  if (flags.chosen_format() == Format::table && flags.model.json) {
+    throw UsageError("--json", fmt::format("expected a name that ends in .jsonl, .json or .npy "
+                                           "beside it, found {}",
+                                           in_quotes(flags.output)));
+  }
   const bool npy_to_stdout = flags.chosen_format() == Format::npy && flags.output.empty();
   if (npy_to_stdout && flags.model.json) {
     throw UsageError("--json and --format npy both want stdout: name a file with --output");
@@ -166,7 +179,13 @@ class VectorWriter {
   VectorWriter(const EmbedFlags& flags, const Embedder& embedder, std::int64_t embedding_size)
       : flags_(flags),
         format_(flags.chosen_format()),
-        columns_(static_cast<std::size_t>(embedding_size)) {
+        columns_(static_cast<std::size_t>(embedding_size)),
+        ids_(flags.resume ? "" : flags.output) {
+    if (format_ == Format::table) {
+      table_.emplace(flags.output);
+      table_->set_columns(columns_of_table());
+      return;
+    }
     if (flags.resume) {
       resumed_.emplace(flags.output, format_ == Format::npy ? embedding_size : 0,
                        settings_of(flags, embedder));
@@ -189,12 +208,18 @@ class VectorWriter {
       write_text(embedding.values);
       return;
     }
+    if (format_ == Format::table) return write_table(document, embedding);
     put(embedding.values, [&] { return described(document, embedding); });
+    if (npy_) ids_.add(document, embedding.rows);
     rows_ += embedding.rows;
   }
 
   void write(const Document& document, const SparseEmbedding& embedding,
              const Tokenizer& tokenizer) {
+    if (format_ == Format::table) {
+      const std::string object = to_json(embedding, tokenizer);
+      return table_->add(document.json().add_members(object).object());
+    }
     if (format_ == Format::json) {
       put({}, [&] { return document.json().add_members(to_json(embedding, tokenizer)).object(); });
       return;
@@ -212,11 +237,13 @@ class VectorWriter {
     // A file that could not be read may be there when the run is gone on with.
     const bool is_document = document.line > 0 || document.error.empty();
     if (resumed_ && (document.is_repeated || !is_document)) return;
+    if (table_) return table_->add(document.json().add("error", reason).object());
     const bool has_row = !flags_.many_rows();
     if (has_row && format_ == Format::text) output().write("\n");
     std::vector<float> row;
     if (has_row && format_ == Format::npy) {
       row.assign(columns_, std::numeric_limits<float>::quiet_NaN());
+      if (npy_) ids_.add(document, 1);
       ++rows_;
     }
     put(row, [&] {
@@ -229,12 +256,14 @@ class VectorWriter {
 
   void flush() {
     if (resumed_) return resumed_->flush();
-    if (format_ != Format::npy) output().flush();
+    if (format_ != Format::npy && !table_) output().flush();
   }
 
   void finish() {
     if (resumed_) resumed_->finish();
+    if (table_) return table_->finish();
     if (npy_) npy_->finish();
+    ids_.finish();
     output().finish();
   }
 
@@ -242,6 +271,30 @@ class VectorWriter {
   Output& output() { return file_ ? *file_ : stdout_; }
   /// JSON lines that describe an array go to stdout.
   Output& lines() { return npy_ ? stdout_ : output(); }
+
+  std::vector<std::string> columns_of_table() const {
+    std::vector<std::string> all = {"tokens", "truncated"};
+    if (flags_.sparse) return columns_of_documents({"tokens", "truncated", "sparse"});
+    if (flags_.many_rows()) all.insert(all.end(), {"row", "begin", "end"});
+    for (std::size_t i = 0; i < columns_; ++i) all.push_back(fmt::format("v{}", i));
+    return columns_of_documents(all);
+  }
+
+  /// A row for each vector.
+  void write_table(const Document& document, const Embedding& embedding) {
+    for (std::int64_t i = 0; i < embedding.rows; ++i) {
+      JsonLine row = document.json();
+      row.add("tokens", embedding.tokens).add("truncated", embedding.truncated);
+      const auto place = static_cast<std::size_t>(i);
+      if (flags_.many_rows()) {
+        const CharacterSpan span = embedding.spans[place];
+        row.add("row", i).add("begin", span.begin).add("end", span.end);
+      }
+      const auto values = std::span(embedding.values).subspan(place * columns_, columns_);
+      for (std::size_t v = 0; v < values.size(); ++v) row.add(fmt::format("v{}", v), values[v]);
+      table_->add(row.object());
+    }
+  }
 
   void write_text(std::span<const float> values) {
     for (std::size_t i = 0; i < values.size(); i += columns_) {
@@ -270,6 +323,8 @@ class VectorWriter {
   Output stdout_;
   std::optional<Output> file_;
   std::optional<NpyWriter> npy_;
+  std::optional<RecordFile> table_;
+  RowIds ids_;
   std::optional<ResumedOutput> resumed_;
   std::int64_t rows_ = 0;
 };
@@ -280,7 +335,7 @@ class EmbedRun {
       : flags_(flags),
         messages_(messages),
         options_(flags.options),
-        documents_(flags.inputs, false, messages),
+        documents_(flags.inputs, messages),
         embedder_(Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
         writer_(flags, embedder_,
                 flags.multi ? embedder_.multi_size() : embedder_.embedding_size(options_)) {
@@ -415,9 +470,10 @@ void add_options(CLI::App& verb, EmbedFlags& flags) {
           [&flags] { flags.options.global_attention = GlobalAttention::parse("cls"); },
           "the same as --global-attention cls")
       ->excludes(verb.get_option("--global-attention"));
-  add_output(verb, flags.output,
-             "write to this file instead of stdout; the form follows from .txt, .jsonl, .json or "
-             ".npy");
+  add_output(
+      verb, flags.output,
+      "write to this file instead of stdout; the form follows from .txt, .jsonl, .json, .csv, "
+      ".tsv or .npy (ids of its rows stand in .ids.csv beside it)");
   add_choice(verb, "--format", flags.format, {"text", "json", "npy"},
              "text, json or npy; else by the name of --output, else text");
   verb.add_flag("--resume", flags.resume,
@@ -430,16 +486,17 @@ void add_options(CLI::App& verb, EmbedFlags& flags) {
 void add_embed(CLI::App& program, Action& action) {
   const auto flags = std::make_shared<EmbedFlags>();
   CLI::App& verb = add_verb(
-      program, {.name = "embed",
-                .description = "Turn documents into vectors.",
-                .details = "A document that is longer than the model is an error unless --truncate "
-                           "or --split is given.",
-                .examples = "longformer embed MODEL --text \"one sentence\"\n"
-                            "longformer embed MODEL novels/*.txt --split --output novels.npy\n"
-                            "longformer embed MODEL articles.jsonl --field text --json\n"
-                            "longformer embed MODEL corpus/*.jsonl --field text -o vectors-3.npy "
-                            "--resume --shard 3/8\n"
-                            "longformer embed SPLADE articles.jsonl --field text --sparse --json"});
+      program,
+      {.name = "embed",
+       .description = "Turn documents into vectors.",
+       .details = "A document that is longer than the model is an error unless --truncate "
+                  "or --split is given.",
+       .examples = "longformer embed MODEL --text \"one sentence\"\n"
+                   "longformer embed MODEL novels/*.txt --split --output novels.npy\n"
+                   "longformer embed MODEL articles.jsonl --text-field text --json\n"
+                   "longformer embed MODEL corpus/*.jsonl --text-field text -o vectors-3.npy "
+                   "--resume --shard 3/8\n"
+                   "longformer embed SPLADE articles.jsonl --text-field text --sparse --json"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_options(verb, *flags);

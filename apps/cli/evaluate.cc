@@ -19,6 +19,7 @@
 #include "output.h"
 #include "progress.h"
 #include "record_file.h"
+#include "results.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -72,7 +73,7 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
     }
     losses->finish();
   }
-  Output().write(language_model_score_text(score, flags.model.json));
+  write_report(flags.model, language_model_score_text(score, with_form(flags.model).json));
 }
 
 /// Compares predictions without a model; MODEL is the data then.
@@ -82,7 +83,8 @@ void run_score(const EvaluateFlags& flags, Messages& messages) {
   const Evaluation result =
       score(flags.score, flags.model.model, {.task = flags.options.task, .data = data});
   tell(notes_of(result), messages);
-  Output().write(flags.model.json ? to_json(result, ReadBy::file) + "\n" : table_of(result));
+  const bool is_json = with_form(flags.model).json;
+  write_report(flags.model, is_json ? to_json(result, ReadBy::file) + "\n" : table_of(result));
 }
 
 /// A file that takes what the library hands over; none for an empty name.
@@ -138,7 +140,8 @@ void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
   if (predictions) predictions->finish();
   if (official) official->finish();
   tell(notes_of(result), messages);
-  Output().write(flags.model.json ? to_json(result) + "\n" : table_of(result));
+  write_report(flags.model,
+               with_form(flags.model).json ? to_json(result) + "\n" : table_of(result));
 }
 
 void run(const EvaluateFlags& flags, Messages& messages) {
@@ -194,7 +197,8 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   if (official) official->finish();
   if (selected) selected->finish();
   tell(notes_of(result), messages);
-  Output().write(flags.model.json ? to_json(result) + "\n" : table_of(result));
+  write_report(flags.model,
+               with_form(flags.model).json ? to_json(result) + "\n" : table_of(result));
 }
 
 void add_data(CLI::App& verb, EvaluateFlags& flags) {
@@ -255,10 +259,10 @@ void check_retrieval(const CLI::App& verb, const EvaluateFlags& flags) {
 
 /// Throws UsageError for an option that a search in a corpus would not heed.
 void check_heeded(const CLI::App& verb) {
-  constexpr std::array<std::string_view, 14> kHeeded = {
-      "--task",  "--truncate", "--top-k", "--predictions", "--official-predictions",
-      "--score", "--encoding", "--json",  "--adapter",     "--skip-invalid",
-      "--dtype", "--threads",  "--quiet", "--help"};
+  constexpr std::array<std::string_view, 15> kHeeded = {
+      "--task",         "--truncate", "--top-k",   "--predictions", "--official-predictions",
+      "--score",        "--encoding", "--json",    "--output",      "--adapter",
+      "--skip-invalid", "--dtype",    "--threads", "--quiet",       "--help"};
   for (const CLI::Option* option : verb.get_options()) {
     const std::string name = option->get_name();
     const bool is_heeded = !option->nonpositional() || option->get_group() == kRetrievalGroup ||
@@ -340,10 +344,11 @@ void add_evaluate(CLI::App& program, Action& action) {
       ->group(kRetrievalGroup);
   verb.get_option("--rerank-depth")->needs(verb.get_option("--rerank"));
   flags->characters.add(verb);
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &verb, &action] {
     check(verb, *flags);
+    static_cast<void>(form_of(flags->model));
     if (flags->options.task == kRetrieval) check_heeded(verb);
     static_cast<void>(flags->characters.options());
     action = [flags](Messages& messages) { run(*flags, messages); };

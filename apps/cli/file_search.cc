@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "longformer/text.h"
+
 namespace longformer::cli {
 namespace {
 
@@ -90,8 +92,9 @@ class FolderWalk {
 
   bool is_included(const std::string& path) const {
     if (patterns_.include.empty()) {
+      const std::string unpacked = unpacked_name(path);
       return std::any_of(kDocuments.begin(), kDocuments.end(), [&](const char* pattern) {
-        return name_matches(pattern, last_name(path), FNM_CASEFOLD);
+        return name_matches(pattern, last_name(unpacked), FNM_CASEFOLD);
       });
     }
     return std::any_of(patterns_.include.begin(), patterns_.include.end(),

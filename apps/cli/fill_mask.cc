@@ -24,7 +24,8 @@ class FillMaskRun {
   FillMaskRun(const FillMaskFlags& flags, Messages& messages)
       : flags_(flags),
         messages_(messages),
-        documents_(flags.inputs, flags.model.json, messages),
+        documents_(flags.inputs, flags.model, messages,
+                   {"mask", "position", "rank", "token", "text", "probability"}),
         filler_(
             MaskFiller::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
 
@@ -38,6 +39,7 @@ class FillMaskRun {
         return {.error = advised(error)};
       }
     });
+    documents_.results().finish();
   }
 
  private:
@@ -46,16 +48,29 @@ class FillMaskRun {
       messages_.note(fmt::format("{}: {} tokens, kept the first {}", document.label(),
                                  filled.tokens + filled.truncated, filled.tokens));
     }
-    Output& output = documents_.output();
-    if (flags_.model.json) {
-      output.write(document.json().add_members(to_json(filled)).line());
-      return;
+    if (documents_.results().is_table()) return add_rows(document, filled);
+    if (documents_.results().has_rows()) {
+      return documents_.results().add(document.json().add_members(to_json(filled)));
     }
+    Output& output = documents_.output();
     output.write(filled.text + (filled.text.ends_with('\n') ? "" : "\n"));
     for (std::size_t i = 0; i < filled.masks.size(); ++i) {
       output.write(fmt::format("  mask {} (token {})\n", i + 1, filled.masks[i].position));
       for (const MaskCandidate& candidate : filled.masks[i].candidates) {
         output.write(fmt::format("    {:.4f}  {}\n", candidate.probability, candidate.text));
+      }
+    }
+  }
+
+  /// A row for each candidate.
+  void add_rows(const Document& document, const FilledText& filled) {
+    for (std::size_t i = 0; i < filled.masks.size(); ++i) {
+      std::int64_t rank = 0;
+      for (const MaskCandidate& one : filled.masks[i].candidates) {
+        JsonLine row = document.json();
+        row.add("mask", static_cast<std::int64_t>(i + 1)).add("position", filled.masks[i].position);
+        row.add("rank", ++rank).add("token", one.token).add("text", one.text);
+        documents_.results().add(row.add("probability", one.probability));
       }
     }
   }
@@ -80,7 +95,7 @@ void add_fill_mask(CLI::App& program, Action& action) {
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_fields(verb, fields(flags->options));
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) { FillMaskRun(*flags, messages).run(); };

@@ -82,6 +82,13 @@ void add_json(CLI::App& verb, ModelFlags& flags) {
   verb.add_flag("--json", flags.json, "print one JSON object per line");
 }
 
+void add_results(CLI::App& verb, ModelFlags& flags) {
+  add_json(verb, flags);
+  add_output(verb, flags.output,
+             "write to this file instead of stdout; .jsonl, .json, .csv and .tsv choose the form, "
+             ".txt and others are text");
+}
+
 void add_threads(CLI::App& verb, std::int64_t& threads) {
   add_number(verb, "--threads", threads, {.least = 0, .most = kMostThreads},
              "0 takes what CPU affinity and the cgroup quota allow (0)");
@@ -98,18 +105,42 @@ void add_compute(CLI::App& verb, ModelFlags& flags) {
 }
 
 void add_inputs(CLI::App& verb, InputOptions& inputs) {
-  verb.add_option("FILES", inputs.files, "each file is a document; - is stdin, also the default")
+  verb.add_option(
+          "FILES", inputs.files,
+          "each file is a document, and each row of .csv, .tsv and .jsonl; gzip, xz and zstd "
+          "are unpacked; - is stdin, also the default")
       ->type_name("");
   add_repeatable(verb, "--text", inputs.texts, "a document given here; may be repeated");
-  verb.add_flag("--lines", inputs.lines, "each line of the files is a document");
-  verb.add_option("--field", inputs.field,
-                  "each line is a JSON object that holds the document in this field")
-      ->type_name("NAME");
-  add_encoding(verb, inputs.encoding);
+  add_tables(verb, inputs);
   verb.add_option_function<std::string>(
           "--shard", [&inputs](const std::string& text) { inputs.shard = shard_of(text); },
           "part I of N of the documents, cut by a hash of their ids, else of file and line")
       ->type_name("I/N");
+}
+
+void add_tables(CLI::App& verb, InputOptions& inputs) {
+  verb.add_flag("--lines", inputs.lines, "each line of the files is a document");
+  OptionFields fields = table_fields(inputs.table);
+  // Files of any name, and stdin, are tables if these are given.
+  const auto read_text_field = [&inputs](const std::string& name) {
+    inputs.table.text_field = name;
+    inputs.are_tables = true;
+  };
+  for (OptionField& field : fields) {
+    if (field.name != "text_field") continue;
+    const auto shown = [&inputs] { return inputs.table.text_field; };
+    field.value = OptionField::Text{read_text_field, shown};
+    field.help = "field or column of the document; all files, and stdin, are then tables ({})";
+  }
+  add_fields(verb, fields);
+  // Help does not show the older name.
+  const auto read_field = [&inputs, read_text_field](const std::string& name) {
+    if (inputs.are_tables) {
+      throw UsageError("--field", "expected without --text-field, which is its newer name");
+    }
+    read_text_field(name);
+  };
+  verb.add_option_function<std::string>("--field", read_field, "")->type_name("NAME")->group("");
 }
 
 CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding) {

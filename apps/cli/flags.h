@@ -62,6 +62,8 @@ struct ModelFlags {
   std::string dtype = "fp32";
   std::int64_t threads = 0;
   bool json = false;
+  /// The file of --output; empty: stdout.
+  std::string output;
 
   /// Options with notes of the library among the messages, which must outlive the model.
   LoadOptions load_options(Messages& messages) const {
@@ -81,11 +83,16 @@ struct ModelFlags {
 
 CLI::Option* add_model(CLI::App& verb, ModelFlags& flags);
 void add_json(CLI::App& verb, ModelFlags& flags);
+/// --json, and --output for the forms of Results.
+void add_results(CLI::App& verb, ModelFlags& flags);
 void add_threads(CLI::App& verb, std::int64_t& threads);
 /// --adapter, --dtype and --threads.
 void add_compute(CLI::App& verb, ModelFlags& flags);
-/// FILES, --text, --lines, --field and --encoding.
+/// FILES, --text, --lines, --shard and the options of tables.
 void add_inputs(CLI::App& verb, InputOptions& inputs);
+/// --lines, and the options of tables as trainings have them: --text-field (once called --field),
+/// --id-field, --columns, --no-quotes, --delimiter and --encoding.
+void add_tables(CLI::App& verb, InputOptions& inputs);
 /// --encoding, of files and stdin.
 CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding);
 /// -o and --output: the file to write, whose name chooses among the formats that end it.

@@ -6,6 +6,7 @@
 #include "longformer/error.h"
 #include "longformer/language_model.h"
 #include "output.h"
+#include "results.h"
 #include "stop_signals.h"
 #include "verbs.h"
 
@@ -46,25 +47,23 @@ void draw_characters(const GenerateFlags& flags, const std::string& folder, Mess
   const GenerateOptions options = character_options(flags);
   const LanguageModel model = LanguageModel::load(folder, model_flags.load_options(messages));
   const StopSignals signals;
-  Output output;
+  Results results(model_flags, {"prompt", "text"});
   std::string text;
   model.generate(flags.prompt, options, [&](std::string_view next) {
     text += next;
-    if (!model_flags.json) {
-      output.write(next);
-      output.flush();
+    if (!results.has_rows()) {
+      results.output().write(next);
+      results.flush();
     }
     return signals.received() == 0;
   });
   if (signals.received() != 0) messages.interrupted(signals.received());
-  if (model_flags.json) {
-    JsonLine line;
-    line.add("prompt", flags.prompt).add("text", text);
-    output.write(line.line());
-  } else if (output.is_terminal()) {
-    output.write("\n");
+  if (results.has_rows()) {
+    results.add(JsonLine().add("prompt", flags.prompt).add("text", text));
+  } else if (results.output().is_terminal()) {
+    results.output().write("\n");
   }
-  output.finish();
+  results.finish();
 }
 
 void run(const GenerateFlags& flags, Messages& messages) {
@@ -91,7 +90,7 @@ void add_generate(CLI::App& program, Action& action) {
                   "which takes no documents: characters come out as they are drawn, without the "
                   "prompt.",
        .examples = "longformer generate LED document.txt --num-beams 4 --max-new-tokens 100\n"
-                   "longformer generate LED questions.jsonl --field text --do-sample --top-p 0.9 "
+                   "longformer generate LED questions.jsonl --do-sample --top-p 0.9 "
                    "--json\n"
                    "longformer generate tiny --prompt \"The fox \" -n 500\n"
                    "longformer generate tiny -n 1000 --temperature 0.7 --top-k 20 --seed 3 "
@@ -106,7 +105,7 @@ void add_generate(CLI::App& program, Action& action) {
              "how many characters, or tokens, to draw from one (200)");
   add_generation_options(verb, writing.request.options);
   add_writing(verb, writing);
-  add_json(verb, writing.model);
+  add_results(verb, writing.model);
   add_compute(verb, writing.model);
   verb.callback(
       [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });

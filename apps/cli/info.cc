@@ -9,6 +9,7 @@
 #include "longformer/checkpoint.h"
 #include "longformer/error.h"
 #include "output.h"
+#include "results.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -63,9 +64,9 @@ std::string weights_text(const FolderInfo& info) {
   return fmt::format("{}, {} ({})", info.dtype, info.weights_file, info.weights_format);
 }
 
-void print_table(Output& output, const FolderInfo& info) {
+void print_table(std::string& output, const FolderInfo& info) {
   const auto row = [&output](const char* name, const std::string& value) {
-    output.write(fmt::format("{:<20}{}\n", name, value));
+    output += fmt::format("{:<20}{}\n", name, value);
   };
   row("model type", info.model_type);
   row("architecture", info.architecture);
@@ -112,20 +113,20 @@ void print_table(Output& output, const FolderInfo& info) {
 }
 
 /// How the folder says that texts are written: what stands in no file is as `transformers` has it.
-void print_generation(Output& output, const std::string& folder, bool json) {
+void print_generation(std::string& output, const std::string& folder, bool json) {
   const FolderOptions found = read_generation_options(folder);
   const auto rows = described(found.options);
   if (json) {
     JsonLine options;
     for (const auto& [name, value] : rows) options.add(name, value);
     JsonLine line;
-    output.write(line.add("file", found.file).add_json("options", options.object()).line());
+    output += line.add("file", found.file).add_json("options", options.object()).line();
     return;
   }
-  output.write(fmt::format("{:<36}{}\n", "options from",
-                           found.file.empty() ? "no file (defaults of transformers)" : found.file));
+  output += fmt::format("{:<36}{}\n", "options from",
+                        found.file.empty() ? "no file (defaults of transformers)" : found.file);
   for (const auto& [name, value] : rows) {
-    output.write(fmt::format("{:<36}{}\n", name, value));
+    output += fmt::format("{:<36}{}\n", name, value);
   }
 }
 
@@ -165,6 +166,28 @@ JsonLine as_json(const FolderInfo& info) {
   return json;
 }
 
+/// The report as text, or as one line of JSON.
+std::string report_of(const std::string& folder, const ModelFlags& flags, bool generation,
+                      Messages& messages) {
+  if (LanguageModel::is_one(folder)) {
+    const LanguageModelInfo info = LanguageModel::load(folder, flags.load_options(messages)).info();
+    return language_model_info_text(info, flags.json);
+  }
+  const FolderInfo info = inspect(folder);
+  std::string text;
+  if (generation) {
+    if (info.decoder_layers == 0) {
+      throw Error(fmt::format("{}: --generation: expected a model with a decoder, found {}", folder,
+                              info.model_type));
+    }
+    print_generation(text, folder, flags.json);
+    return text;
+  }
+  if (flags.json) return as_json(info).line();
+  print_table(text, info);
+  return text;
+}
+
 }  // namespace
 
 void add_info(CLI::App& program, Action& action) {
@@ -179,30 +202,11 @@ void add_info(CLI::App& program, Action& action) {
   add_model(verb, *flags);
   verb.add_flag("--generation", *generation,
                 "of a model with a decoder: how its folder says that texts are written");
-  add_json(verb, *flags);
+  add_results(verb, *flags);
   verb.callback([flags, generation, &action] {
     action = [flags, generation](Messages& messages) {
       const std::string folder = flags->folder();
-      Output output;
-      if (LanguageModel::is_one(folder)) {
-        const LanguageModelInfo info =
-            LanguageModel::load(folder, flags->load_options(messages)).info();
-        output.write(language_model_info_text(info, flags->json));
-        return;
-      }
-      const FolderInfo info = inspect(folder);
-      if (*generation) {
-        if (info.decoder_layers == 0) {
-          throw Error(fmt::format("{}: --generation: expected a model with a decoder, found {}",
-                                  folder, info.model_type));
-        }
-        return print_generation(output, folder, flags->json);
-      }
-      if (flags->json) {
-        output.write(as_json(info).line());
-      } else {
-        print_table(output, info);
-      }
+      write_report(*flags, report_of(folder, with_form(*flags), *generation, messages));
     };
   });
 }

@@ -4,10 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <nlohmann/json.hpp>
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -22,10 +19,9 @@ namespace longformer::cli {
 
 namespace {
 
-constexpr std::size_t kReadSize = std::size_t{1} << 16;
-
 constexpr const char* kNothing = "expected text, found nothing";
 constexpr const char* kBlank = "expected a document on a line, found blank lines alone";
+constexpr const char* kHeader = "expected a row behind the header, found none";
 
 /// Whether an empty file is a mistake: nobody keeps standard input or a pipe to have nothing in it.
 bool may_not_be_empty(const std::string& file) {
@@ -33,25 +29,11 @@ bool may_not_be_empty(const std::string& file) {
   return file == "-" || (stat(file.c_str(), &status) == 0 && S_ISFIFO(status.st_mode));
 }
 
-std::string cannot_read() { return fmt::format("cannot read: {}", std::strerror(errno)); }
-
-struct CloseStream {
-  void operator()(std::FILE* stream) const {
-    if (stream != stdin) std::fclose(stream);
-  }
-};
-
-/// Opens the file of a document, or stdin; a null stream leaves the reason in its error.
-std::FILE* open_file(Document& document) {
-  if (document.file == "-") return stdin;
+/// Bytes of an ordinary file.
+std::optional<std::int64_t> size_of(const std::string& file) {
   struct stat status = {};
-  if (stat(document.file.c_str(), &status) == 0 && S_ISDIR(status.st_mode)) {
-    document.error = "expected a file, found a folder";
-    return nullptr;
-  }
-  std::FILE* stream = std::fopen(document.file.c_str(), "rb");
-  if (stream == nullptr) document.error = cannot_read();
-  return stream;
+  const bool is_file = stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  return is_file ? std::optional(std::int64_t{status.st_size}) : std::nullopt;
 }
 
 /// Whether the file is of a kind that holds no text, which the document then says.
@@ -64,86 +46,22 @@ bool is_other_kind(std::string_view beginning, Document& document) {
   return true;
 }
 
-/// All bytes of a file; an error leaves the reason in the document.
-std::string bytes_of(std::FILE* stream, Document& document, bool stops_at_binary) {
-  std::string bytes;
-  std::array<char, kReadSize> buffer;
-  std::size_t size = 0;
-  while ((size = std::fread(buffer.data(), 1, buffer.size(), stream)) > 0) {
-    const bool first = bytes.empty();
-    bytes.append(buffer.data(), size);
-    // A file that cannot be text may be large.
-    if (first && (is_other_kind(bytes, document) || (stops_at_binary && is_binary(bytes)))) break;
-  }
-  if (std::ferror(stream)) document.error = cannot_read();
-  return bytes;
-}
-
-void read_whole(Document& document, const InputOptions& options) {
-  const std::unique_ptr<std::FILE, CloseStream> stream(open_file(document));
-  if (!stream) return;
-  const std::string& format = options.format;
-  // UTF-16 has bytes 0, and a mark at the beginning only perhaps.
-  const bool stops = !format.empty() && !options.encoding.name.starts_with("utf-16");
-  std::string bytes = bytes_of(stream.get(), document, stops);
-  document.bytes = std::ssize(bytes);
-  if (!document.error.empty()) return;
-  if (format.empty()) {
-    document.text = decoded_text(std::move(bytes), options.encoding, document.label());
-    if (document.text.empty() && may_not_be_empty(document.file)) document.error = kNothing;
-    return;
-  }
-  if (bytes.empty() && may_not_be_empty(document.file)) {
-    document.error = kNothing;
-    return;
-  }
-  try {
-    const DocumentFormat known =
-        format == "auto" ? document_format_of(document.file, bytes) : document_format(format);
-    document.text = document_text(bytes, known, options.encoding, document.label());
-  } catch (const Error& error) {
-    document.error = advised(error);
-    document.is_no_text = true;
-  }
-}
-
-/// The message of an error about a file that is named beside it.
-std::string without_name(const Error& error, const std::string& file) {
-  return error.parts().subject == file ? error.reason() : error.what();
-}
-
-/// The string in a field of a JSON object; without one the reason goes into `error`.
-std::string string_field(const nlohmann::json& object, const std::string& field,
-                         std::string& error) {
-  const auto value = object.find(field);
-  if (value != object.end() && value->is_string()) return value->get<std::string>();
-  error = fmt::format("expected a string in the field {}, found {}", in_quotes(field),
-                      value == object.end() ? "no such field" : value->type_name());
-  return {};
-}
-
-/// Replaces a line of JSON by what is in its fields.
-void take_fields(Document& document, const InputOptions& options) {
-  const auto object = nlohmann::json::parse(standard_json(document.text), nullptr, false);
-  document.text.clear();
-  if (!object.is_object()) {
-    document.error =
-        fmt::format("expected a JSON object with the field {}, found {}", in_quotes(options.field),
-                    object.is_discarded() ? "no JSON" : object.type_name());
-    return;
-  }
-  if (const auto id = object.find("id"); id != object.end()) document.id = id->dump();
-  if (const auto title = object.find("title"); title != object.end() && title->is_string()) {
-    document.title = title->get<std::string>();
-  }
-  if (!options.question_field.empty()) {
-    document.question = string_field(object, options.question_field, document.error);
-    if (!document.error.empty()) return;
-  }
-  document.text = string_field(object, options.field, document.error);
+/// The message of an error about a file that is named beside it, with what would help.
+std::string without_name(const Error& error, const Document& document) {
+  const std::string& subject = error.parts().subject;
+  const bool is_named = subject == document.file || subject == document.label();
+  return advised(is_named ? error.reason() : error.what(), error.remedies());
 }
 
 }  // namespace
+
+bool InputOptions::is_table(const std::string& file) const {
+  if (has_no_tables) return false;
+  if (are_tables) return true;
+  // One of the formats of documents may be named.
+  const bool may_be = !lines && (format.empty() || format == "auto");
+  return may_be && file != "-" && !table_format_of(file).empty();
+}
 
 std::string Document::label() const {
   if (line == 0) return file == "-" ? kStandardInput : file;
@@ -173,9 +91,10 @@ std::function<void(const std::string&)> encoding_note(Messages& messages) {
   };
 }
 
-Inputs::Inputs(const InputOptions& options, Messages& messages) : options_(options) {
-  check(options_.encoding);
-  options_.encoding.note = encoding_note(messages);
+Inputs::Inputs(const InputOptions& options, Messages& messages)
+    : options_(options), messages_(messages) {
+  check(options_.encoding());
+  options_.encoding().note = encoding_note(messages);
   if (options_.files.empty() && options_.texts.empty()) {
     if (isatty(STDIN_FILENO)) {
       throw UsageError("no input: name files, pipe text in, or give --text");
@@ -184,18 +103,17 @@ Inputs::Inputs(const InputOptions& options, Messages& messages) : options_(optio
   }
   bool known = true;
   for (const std::string& file : options_.files) {
-    struct stat status = {};
-    if (stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
-      total_bytes_ += status.st_size;
-    } else if (file == "-") {
-      known = false;
-    }
+    total_bytes_ += size_of(file).value_or(0);
+    known = known && file != "-";
   }
   for (const std::string& text : options_.texts) {
     total_bytes_ += static_cast<std::int64_t>(text.size());
   }
   total_bytes_ = known ? total_bytes_ / options_.shard.count : 0;
-  const bool one_each = !options_.lines && options_.field.empty();
+  const bool one_each =
+      !options_.lines && std::ranges::none_of(options_.files, [&](const std::string& file) {
+        return options_.is_table(file);
+      });
   if (one_each || options_.files.empty()) {
     const auto all = static_cast<std::int64_t>(options_.files.size() + options_.texts.size());
     total_documents_ = options_.shard.is_whole() ? all : 0;
@@ -216,16 +134,19 @@ bool Inputs::next(Document& document) {
     document.line = static_cast<std::int64_t>(next_text_);
     if (is_ours(document)) return true;
   }
-  while (lines_ || next_file_ < options_.files.size()) {
-    if (lines_) {
-      if (next_line(document) && is_ours(document)) return true;
+  while (lines_ || table_ || next_file_ < options_.files.size()) {
+    if (lines_ || table_) {
+      document = Document();
+      document.file = options_.files[next_file_ - 1];
+      const bool is_one = lines_ ? next_line(document) : next_row(document);
+      if (is_one && is_ours(document)) return true;
       continue;
     }
     document = Document();
     document.file = options_.files[next_file_++];
-    if (!options_.lines && options_.field.empty()) {
+    if (!options_.lines && !options_.is_table(document.file)) {
       if (!is_ours(document)) continue;
-      read_whole(document, options_);
+      read_whole(document);
       return true;
     }
     if (!open(document)) return true;
@@ -234,40 +155,111 @@ bool Inputs::next(Document& document) {
 }
 
 bool Inputs::open(Document& document) {
+  has_documents_ = false;
   try {
-    lines_.emplace(document.file, options_.encoding);
-    has_documents_ = false;
+    if (options_.is_table(document.file)) {
+      table_.emplace(document.file, options_.table, options_.question_field);
+    } else {
+      lines_.emplace(document.file, options_.encoding());
+    }
   } catch (const Error& error) {
-    document.error = without_name(error, document.file);
+    document.error = without_name(error, document);
+    return false;
   }
-  return lines_.has_value();
+  return true;
+}
+
+bool Inputs::is_wrong_end(Document& document, const char* nothing) {
+  if (!has_documents_ && may_not_be_empty(document.file)) document.error = nothing;
+  document.text.clear();
+  lines_.reset();
+  table_.reset();
+  return !document.error.empty();
 }
 
 bool Inputs::next_line(Document& document) {
-  document = Document();
-  document.file = options_.files[next_file_ - 1];
-  const bool skips_blank = options_.skips_blank_lines || !options_.field.empty();
   try {
     do {
       if (!lines_->next(document.text)) {
-        if (!has_documents_ && may_not_be_empty(document.file)) {
-          document.error = lines_->number() == 0 ? kNothing : kBlank;
-        }
-        document.text.clear();
-        lines_.reset();
-        return !document.error.empty();
+        return is_wrong_end(document, lines_->number() == 0 ? kNothing : kBlank);
       }
-    } while (skips_blank && document.text.find_first_not_of(" \t") == std::string::npos);
+    } while (options_.skips_blank_lines &&
+             document.text.find_first_not_of(" \t") == std::string::npos);
   } catch (const Error& error) {
-    document.error = without_name(error, document.file);
+    document.error = without_name(error, document);
     lines_.reset();
     return true;
   }
   has_documents_ = true;
   document.bytes = lines_->bytes();
   document.line = lines_->number();
-  if (!options_.field.empty()) take_fields(document, options_);
   return true;
+}
+
+bool Inputs::next_row(Document& document) {
+  TableDocument row;
+  try {
+    if (!table_->next(row)) {
+      const char* blank = table_->has_header() ? kHeader : kBlank;
+      return is_wrong_end(document, table_->lines() == 0 ? kNothing : blank);
+    }
+  } catch (const Error& error) {
+    document.error = without_name(error, document);
+    table_.reset();
+    return true;
+  }
+  has_documents_ = true;
+  document.line = row.line;
+  document.bytes = row.bytes;
+  document.text = std::move(row.text);
+  document.question = std::move(row.question);
+  document.title = std::move(row.title);
+  document.id = std::move(row.id);
+  document.error = std::move(row.error);
+  return true;
+}
+
+void Inputs::read_whole(Document& document) {
+  const std::string& format = options_.format;
+  // UTF-16 has bytes 0, and a mark at the beginning only perhaps.
+  const bool stops = !format.empty() && !options_.encoding().name.starts_with("utf-16");
+  std::string bytes;
+  try {
+    // A file that cannot be text may be large.
+    bytes = input_bytes(document.file, [&](std::string_view beginning) {
+      return is_other_kind(beginning, document) || (stops && is_binary(beginning));
+    });
+  } catch (const Error& error) {
+    document.error = without_name(error, document);
+  }
+  document.bytes = size_of(document.file).value_or(std::ssize(bytes));
+  if (!document.error.empty()) return;
+  if (bytes.empty() && may_not_be_empty(document.file)) {
+    document.error = kNothing;
+    return;
+  }
+  try {
+    const DocumentFormat known = format == "auto"
+                                     ? document_format_of(document.file, bytes)
+                                     : document_format(format.empty() ? "text" : format);
+    document.text = format.empty()
+                        ? decoded_text(std::move(bytes), options_.encoding(), document.label())
+                        : document_text(bytes, known, options_.encoding(), document.label());
+    if (known == DocumentFormat::text) note_table(document);
+  } catch (const Error& error) {
+    document.error = advised(error);
+    document.is_no_text = true;
+  }
+}
+
+void Inputs::note_table(const Document& document) {
+  if (has_noted_ || options_.has_no_tables) return;
+  const std::string seen = table_seen_in(document.text);
+  if (seen.empty()) return;
+  has_noted_ = true;
+  messages_.note(
+      fmt::format("{}: read as one text, and looks like {}: --text-field NAME reads its rows",
+                  document.label(), shortened(seen)));
 }
 
 }  // namespace longformer::cli

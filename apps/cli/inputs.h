@@ -11,6 +11,7 @@
 
 #include "longformer/error.h"
 #include "longformer/options.h"
+#include "longformer/tables.h"
 #include "longformer/text.h"
 #include "messages.h"
 #include "output.h"
@@ -24,7 +25,8 @@ inline constexpr const char* kStandardInput = "standard input";
 struct Document {
   /// The file as it was named, "-" for stdin, "--text" for a text of the command line.
   std::string file;
-  /// Counts from 1 where a file holds many documents, or among the texts; else 0.
+  /// Counts from 1 where a file holds many documents, or among the texts; else 0. Of a row of a
+  /// table it is its first line.
   std::int64_t line = 0;
   std::string text;
   /// Bytes of the file, the line or the text that was read for it.
@@ -33,9 +35,9 @@ struct Document {
   std::string question;
   /// Answers to choose from; only in the verb `choose`.
   std::vector<std::string> choices = {};
-  /// The member "title" of a line of JSON where it is a string.
+  /// The field "title" of a row, where it is a string.
   std::string title = {};
-  /// The member "id" of a line of JSON as it stands there; empty when there is none.
+  /// The id of a row as JSON; empty when there is none.
   std::string id;
   /// Why there is no text; empty when there is one.
   std::string error;
@@ -66,18 +68,26 @@ struct InputOptions {
   bool lines = false;
   /// Blank lines are no documents, as in files of JSON lines.
   bool skips_blank_lines = false;
-  /// Each line is a JSON object with the document in this field, blank lines are none; empty for
-  /// plain text.
-  std::string field = {};
-  /// The field of the object that holds a question; empty for none.
+  /// Fields and form of tables. The encoding is that of all inputs, which are tables if their names
+  /// say so.
+  DataOptions table = {};
+  /// All inputs are tables: their fields or columns were named.
+  bool are_tables = false;
+  /// No input is a table, whatever its name.
+  bool has_no_tables = false;
+  /// The field of a row that holds a question; empty for none.
   std::string question_field = {};
   /// Format of a file that is one document: a name of longformer::DocumentFormat, or auto to tell
   /// by its name. Empty: its bytes are the text.
   std::string format = {};
-  /// Encoding of the files and stdin. Its notes go to the messages.
-  TextEncoding encoding = {};
   /// The part of the documents that is handed out.
   Shard shard = {};
+
+  /// Encoding of the files and stdin. Its notes go to the messages.
+  TextEncoding& encoding() { return table.encoding; }
+  const TextEncoding& encoding() const { return table.encoding; }
+  /// Whether the rows of a file are documents.
+  bool is_table(const std::string& file) const;
 };
 
 /// Tells the notes of an encoding, those of each text once.
@@ -98,17 +108,26 @@ class Inputs {
   std::int64_t total_bytes() const { return total_bytes_; }
 
  private:
-  /// Begins with the lines of a file; false leaves the reason in the document.
+  /// Begins with the lines or rows of a file; false leaves the reason in the document.
   bool open(Document& document);
   bool next_line(Document& document);
+  bool next_row(Document& document);
+  /// The end of a file that holds many documents: whether it is an error, which the document says.
+  bool is_wrong_end(Document& document, const char* nothing);
+  void read_whole(Document& document);
+  /// Tells of the first text that is a table by another name.
+  void note_table(const Document& document);
   /// Whether it is in the part of this process; a file that cannot be read is in all.
   bool is_ours(const Document& document) const;
 
   InputOptions options_;
+  Messages& messages_;
   std::size_t next_text_ = 0;
   std::size_t next_file_ = 0;
   std::optional<TextLines> lines_;
-  bool has_documents_ = false;  ///< The file whose lines are read.
+  std::optional<DocumentTable> table_;
+  bool has_documents_ = false;  ///< The file whose lines or rows are read.
+  bool has_noted_ = false;
   std::int64_t total_documents_ = 0;
   std::int64_t total_bytes_ = 0;
 };

@@ -22,7 +22,8 @@ class NerRun {
  public:
   NerRun(const NerFlags& flags, Messages& messages)
       : flags_(flags),
-        documents_(flags.inputs, flags.model.json, messages),
+        documents_(flags.inputs, flags.model, messages,
+                   {"begin", "end", "label", "score", "text", "token"}),
         tagger_(Tagger::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
 
   void run() {
@@ -34,15 +35,15 @@ class NerRun {
           say(document, outcome);
           return outcome.tokens;
         });
+    documents_.results().finish();
   }
 
  private:
   void say(const Document& document, const TagOutcome& outcome) {
     documents_.note_length(document, outcome.tokens, outcome.truncated, outcome.segments);
-    if (flags_.model.json) {
+    if (documents_.results().has_rows()) {
       const std::string result = to_json(outcome, flags_.options.aggregation == Aggregation::none);
-      documents_.output().write(document.json().add_members(result).line());
-      return;
+      return documents_.results().add_list(document.json().add_members(result), "entities");
     }
     for (const Entity& entity : outcome.entities) {
       documents_.output().write(fmt::format(
@@ -68,13 +69,14 @@ void add_ner(CLI::App& program, Action& action) {
                   "character + 1, label, score and text of each entity, tab-separated. Of a "
                   "document read in segments a token takes the label from the segment in which it "
                   "has most context.",
-       .examples = "longformer ner MODEL --text \"Ada Lovelace lived in London.\"\n"
-                   "longformer ner MODEL novel.txt --stride 512 --aggregation first\n"
-                   "longformer ner MODEL articles.jsonl --field text --json"});
+       .examples =
+           "longformer ner MODEL --text \"Ada Lovelace lived in London.\"\n"
+           "longformer ner MODEL novel.txt --stride 512 --aggregation first\n"
+           "longformer ner MODEL articles.csv.gz --text-field body --id-field key -o names.csv"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_fields(verb, fields(flags->options));
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) { NerRun(*flags, messages).run(); };

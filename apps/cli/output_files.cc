@@ -118,6 +118,10 @@ ResumedNames resumed_names(const std::string& output) {
           .settings = fs::path(output).replace_extension(".settings.json").string()};
 }
 
+std::string ids_name(const std::string& array) {
+  return fs::path(array).replace_extension(".ids.csv").string();
+}
+
 std::vector<std::string> checked_outputs(const CLI::App& verb) {
   const CLI::Option* resume = verb.get_option_no_throw("--resume");
   std::vector<NamedFile> inputs, outputs;
@@ -145,6 +149,10 @@ std::vector<std::string> checked_outputs(const CLI::App& verb) {
       }
     }
     names.push_back(output.file);
+    if (output.option == "--output" && fs::path(output.file).extension() == ".npy") {
+      names.push_back(ids_name(output.file));
+      check_inputs(output, names.back(), inputs);
+    }
   }
   return names;
 }

@@ -16,6 +16,9 @@ struct ResumedNames {
 };
 ResumedNames resumed_names(const std::string& output);
 
+/// The file of the ids of an array's rows.
+std::string ids_name(const std::string& array);
+
 /// The files that the command line asks to write. Throws UsageError for one that it reads as well,
 /// by whatever name, and for two that are one.
 std::vector<std::string> checked_outputs(const CLI::App& verb);

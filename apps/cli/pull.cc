@@ -7,6 +7,7 @@
 #include "longformer/hub.h"
 #include "longformer/report.h"
 #include "output.h"
+#include "results.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -14,24 +15,27 @@ namespace {
 
 struct PullFlags {
   std::vector<std::string> names;
-  bool json = false;
+  /// --json and --output alone.
+  ModelFlags form;
 };
 
 void run(const PullFlags& flags, Messages& messages) {
-  Output output;
+  Results results(flags.form,
+                  {"name", "commit", "folder", "files", "bytes", "fetched_files", "fetched_bytes"});
   for (const std::string& name : flags.names) {
     PullReport report(messages);
     const PulledModel model = pull_model(name, report.options());
-    if (!flags.json) {
-      output.write(model.folder + "\n");
+    if (!results.has_rows()) {
+      results.output().write(model.folder + "\n");
       continue;
     }
     JsonLine json;
     json.add("name", name).add("commit", model.commit).add("folder", model.folder);
     json.add("files", model.files).add("bytes", model.bytes);
     json.add("fetched_files", model.fetched_files).add("fetched_bytes", model.fetched_bytes);
-    output.write(json.line());
+    results.add(json);
   }
+  results.finish();
 }
 
 }  // namespace
@@ -54,7 +58,7 @@ void add_pull(CLI::App& program, Action& action) {
   verb.add_option("NAME", flags->names, "org/name, or org/name@revision: a branch, tag or commit")
       ->required()
       ->type_name("");
-  verb.add_flag("--json", flags->json, "print one JSON object per line");
+  add_results(verb, flags->form);
   verb.callback(
       [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });
 }

@@ -35,7 +35,8 @@ class QaRun {
  public:
   QaRun(const QaFlags& flags, Messages& messages)
       : flags_(flags),
-        documents_(flags.inputs, flags.model.json, messages),
+        documents_(flags.inputs, flags.model, messages,
+                   {"question", "score", "logit", "begin", "end", "text"}),
         answerer_(QuestionAnswerer::load(flags.model.token_model_folder(),
                                          flags.model.load_options(messages))) {}
 
@@ -44,8 +45,9 @@ class QaRun {
                      [this](const AnswerOutcome& outcome) { take(outcome); }, flags_.options);
     documents_.finish();
     for (const AskedOfAll& asked : asked_of_all_) {
-      flags_.model.json ? write_best_json(asked) : write_best_text(asked);
+      documents_.results().has_rows() ? write_best_json(asked) : write_best_text(asked);
     }
+    documents_.results().finish();
   }
 
  private:
@@ -84,7 +86,8 @@ class QaRun {
 
   void write(const std::string& question, const AnswerOutcome& outcome) {
     const std::vector<Answer> answers = ranked(outcome);
-    flags_.model.json ? write_json(question, outcome, answers) : write_text(question, answers);
+    documents_.results().has_rows() ? write_json(question, outcome, answers)
+                                    : write_text(question, answers);
   }
 
   /// These are of the document that was taken last.
@@ -125,7 +128,7 @@ class QaRun {
     shown.answers.assign(answers.begin(), answers.end());
     JsonLine json = document_.json();
     json.add("question", question).add_members(to_json(shown));
-    documents_.output().write(json.line());
+    documents_.results().add_list(json, "answers");
   }
 
   /// A question and its best answers in all documents that it was asked about.
@@ -151,7 +154,7 @@ class QaRun {
     }
     JsonLine json;
     json.add("question", asked.question).add("documents", asked.documents);
-    documents_.output().write(json.add_objects("answers", rows).line());
+    documents_.results().add_list(json.add_objects("answers", rows), "answers");
   }
 
   struct Asked {
@@ -191,18 +194,28 @@ MultiHopQuestions multi_hop_questions(const QaFlags& flags) {
   options.global_attention = flags.options.global_attention;
   options.batch_tokens = flags.options.batch_tokens;
   options.max_length = flags.options.max_length;
-  return {flags.model, flags.inputs, flags.questions, std::move(options)};
+  InputOptions inputs = flags.inputs;
+  // Records of questions with their paragraphs have a reader of their own.
+  inputs.has_no_tables = flags.questions.empty();
+  return {flags.model, std::move(inputs), flags.questions, std::move(options)};
 }
+
+bool is_named_table(const std::string& file) { return !table_format_of(file).empty(); }
 
 void check(const QaFlags& flags) {
   if (flags.questions.empty() && flags.inputs.question_field.empty()) {
-    throw UsageError("no question: give --question, or --question-field with --field");
+    throw UsageError("no question: give --question, or --question-field with a table");
   }
   if (flags.best && flags.no_answer) {
     throw UsageError("--best compares answers of many documents: leave out --no-answer");
   }
-  if (!flags.inputs.question_field.empty() && flags.inputs.field.empty()) {
-    throw UsageError("--question-field", "expected --field too, which names the field of the text");
+  const InputOptions& inputs = flags.inputs;
+  const bool has_table = inputs.are_tables || std::ranges::any_of(inputs.files, is_named_table);
+  if (!inputs.question_field.empty() && !has_table) {
+    throw UsageError(
+        "--question-field",
+        "expected a table: .csv, .tsv or .jsonl, or --text-field, which names the field "
+        "of the text");
   }
 }
 
@@ -229,13 +242,14 @@ void add_qa(CLI::App& program, Action& action) {
            "--stride 128\n"
            "longformer qa MULTIHOP-MODEL smith.txt jones.txt --question \"Who is older?\"\n"
            "longformer qa MULTIHOP-MODEL hotpot_dev_distractor_v1.json --json\n"
-           "longformer qa MODEL squad.jsonl --field context --question-field question --json"});
+           "longformer qa MODEL squad.jsonl --text-field context --question-field question "
+           "--json"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   CLI::Option* question =
       add_repeatable(verb, "-q,--question", flags->questions, "a question; may be repeated");
   verb.add_option("--question-field", flags->inputs.question_field,
-                  "with --field, the field of the JSON object that holds its question")
+                  "field or column of a table that holds the question about its text")
       ->type_name("NAME")
       ->excludes(question);
   // The flags about answers of one document stand behind those of their number.
@@ -249,7 +263,7 @@ void add_qa(CLI::App& program, Action& action) {
                 "logit, which stands in place of the score");
   add_fields(verb, only(fields(flags->multi_hop), {"evidence_paragraphs"}));
   add_fields(verb, without(options, of_answers));
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) {

@@ -8,6 +8,7 @@
 #include "advice.h"
 #include "longformer/error.h"
 #include "output.h"
+#include "results.h"
 
 namespace longformer::cli {
 
@@ -29,12 +30,14 @@ class MultiHopRun {
       : asked_(asked),
         messages_(messages),
         answerer_(MultiHopAnswerer::load(asked.model.token_model_folder(),
-                                         asked.model.load_options(messages))) {}
+                                         asked.model.load_options(messages))),
+        results_(asked.model, {"file", "line", "id", "question", "answer", "score", "type", "span",
+                               "evidence", "error"}) {}
 
   void run() {
     Inputs inputs(asked_.inputs, messages_);
     asked_.questions.empty() ? answer_records(inputs) : answer_about_documents(inputs);
-    output_.finish();
+    results_.finish();
   }
 
  private:
@@ -89,7 +92,7 @@ class MultiHopRun {
     const MultiHopOutcome outcome = answerer_.answer(asked.question, asked_.options);
     if (!outcome.error.empty()) {
       messages_.error(name + ": " + advised(outcome.error, outcome.remedies));
-      if (asked_.model.json) output_.write(head_of(asked).add("error", outcome.error).line());
+      if (results_.has_rows()) results_.add(head_of(asked).add("error", outcome.error));
       return;
     }
     if (outcome.truncated > 0) {
@@ -99,16 +102,16 @@ class MultiHopRun {
       messages_.note(
           fmt::format("{}: {} tokens, read in {} rows", name, outcome.tokens, outcome.segments));
     }
-    asked_.model.json ? write_json(asked, outcome) : write_text(asked, outcome);
-    output_.flush();
+    results_.has_rows() ? write_json(asked, outcome) : write_text(asked, outcome);
+    results_.flush();
   }
 
   void write_text(const Asked& asked, const MultiHopOutcome& outcome) {
     const auto row = [&](const char* kind, const std::string& label, float score,
                          const ParagraphPart& part) {
-      output_.write(fmt::format("{}\t{}\t{}\t{:.4f}\t{}\t{}\t{}\n", kind, label,
-                                on_one_line(asked.question.question), score, part.span.begin,
-                                part.span.end, on_one_line(part.text)));
+      results_.output().write(fmt::format("{}\t{}\t{}\t{:.4f}\t{}\t{}\t{}\n", kind, label,
+                                          on_one_line(asked.question.question), score,
+                                          part.span.begin, part.span.end, on_one_line(part.text)));
     };
     const auto row_of = [&](const char* kind, const ParagraphSpan& span, float score) {
       row(kind, asked.labels[static_cast<std::size_t>(span.paragraph)], score,
@@ -135,13 +138,13 @@ class MultiHopRun {
 
   void write_json(const Asked& asked, const MultiHopOutcome& outcome) {
     const std::string result = to_json(outcome, asked.question, asked.form);
-    output_.write(head_of(asked).add_members(result).line());
+    results_.add(head_of(asked).add_members(result));
   }
 
   const MultiHopQuestions& asked_;
   Messages& messages_;
   MultiHopAnswerer answerer_;
-  Output output_;
+  Results results_;
 };
 
 }  // namespace

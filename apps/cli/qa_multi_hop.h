@@ -13,7 +13,7 @@ namespace longformer::cli {
 
 struct MultiHopQuestions {
   const ModelFlags& model;
-  const InputOptions& inputs;
+  InputOptions inputs;
   /// Without any, the inputs hold questions with their paragraphs in the forms of HotpotQA.
   const std::vector<std::string>& questions;
   MultiHopAnswerOptions options;

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "flags.h"
@@ -15,15 +16,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Text as it stands, nothing for null, JSON for everything else.
-std::string cell_of(const Json& object, const std::string& key, char separator) {
-  const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return "";
-  const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
+/// A field by RFC 4180.
+std::string field_of(const std::string& text, char separator) {
   if (text.find_first_of(std::string("\"\r\n") + separator) == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char letter : text) quoted.append(letter == '"' ? 2 : 1, letter);
   return quoted + '"';
+}
+
+/// Text as it stands, nothing for null, JSON for everything else.
+std::string cell_of(const Json& object, const std::string& key, char separator) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return "";
+  const bool is_text = found->is_string();
+  return field_of(is_text ? found->get_ref<const std::string&>()
+                          : found->dump(-1, ' ', false, Json::error_handler_t::replace),
+                  separator);
+}
+
+/// A row of fields that are ready.
+std::string row_of(const std::vector<std::string>& fields, char separator) {
+  return fmt::format("{}\n", fmt::join(fields, std::string(1, separator)));
 }
 
 }  // namespace
@@ -44,8 +57,24 @@ RecordFile::RecordFile(const std::string& file) : output_(file) {
   if (suffix == ".tsv") separator_ = '\t';
 }
 
+void RecordFile::set_columns(std::vector<std::string> columns) { columns_ = std::move(columns); }
+
+void RecordFile::write_header() {
+  if (std::exchange(has_header_, true)) return;
+  std::vector<std::string> fields;
+  for (const std::string& name : columns_) fields.push_back(field_of(name, separator_));
+  output_.write(row_of(fields, separator_));
+}
+
 void RecordFile::add(std::string_view object) {
   if (separator_ == 0) return output_.write_object(object);
+  if (!columns_.empty()) {
+    write_header();
+    const Json row = Json::parse(object);
+    std::vector<std::string> fields;
+    for (const std::string& name : columns_) fields.push_back(cell_of(row, name, separator_));
+    return output_.write(row_of(fields, separator_));
+  }
   kept_ += object;
   kept_ += '\n';
 }
@@ -72,7 +101,7 @@ void RecordFile::write_table() {
 }
 
 void RecordFile::finish() {
-  if (separator_ != 0) write_table();
+  if (separator_ != 0) columns_.empty() ? write_table() : write_header();
   output_.finish();
 }
 

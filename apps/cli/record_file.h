@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "output.h"
 
@@ -18,6 +19,10 @@ class RecordFile {
   /// The name must have passed check_record_file.
   explicit RecordFile(const std::string& file);
 
+  /// The columns of a table, before its first row: rows are then written as they come, and other
+  /// members of objects are left out.
+  void set_columns(std::vector<std::string> columns);
+
   /// Takes a JSON object without a line break.
   void add(std::string_view object);
   /// Writes what is missing, and puts the file in its place.
@@ -25,12 +30,15 @@ class RecordFile {
 
  private:
   void write_table();
+  void write_header();
 
   Output output_;
   /// The character between the columns of a table; 0 for none.
   char separator_ = 0;
   /// Objects of a table, a line each: only the last one tells which columns there are.
   std::string kept_;
+  std::vector<std::string> columns_;
+  bool has_header_ = false;
 };
 
 }  // namespace longformer::cli

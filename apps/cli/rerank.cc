@@ -31,7 +31,7 @@ class RerankRun {
  public:
   RerankRun(const RerankFlags& flags, Messages& messages)
       : flags_(flags),
-        documents_(flags.inputs, flags.model.json, messages),
+        documents_(flags.inputs, flags.model, messages, columns(flags)),
         reranker_(
             Reranker::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
 
@@ -49,11 +49,19 @@ class RerankRun {
       if (flags_.options.relevant_spans > 0) {
         ranked.spans = reranker_.relevant_spans(flags_.query, scored_[i].text, flags_.options);
       }
-      flags_.model.json ? write_json(scored_[i], i + 1) : write_text(scored_[i]);
+      documents_.results().has_rows() ? write_json(scored_[i], i + 1) : write_text(scored_[i]);
     }
+    documents_.results().finish();
   }
 
  private:
+  static std::vector<std::string> columns(const RerankFlags& flags) {
+    std::vector<std::string> names = {"rank", "score", "tokens", "truncated", "segments"};
+    if (flags.options.relevant_spans > 0) names.emplace_back("relevant_spans");
+    if (flags.returns_text) names.emplace_back("text");
+    return names;
+  }
+
   /// A text with its score.
   struct Scored {
     Document document;
@@ -92,7 +100,7 @@ class RerankRun {
     json.add("rank", static_cast<std::int64_t>(rank));
     json.add_members(to_json(scored.ranked, flags_.options.relevant_spans > 0));
     if (flags_.returns_text) json.add("text", scored.text);
-    documents_.output().write(json.line());
+    documents_.results().add(json);
   }
 
   void write_text(const Scored& scored) {
@@ -128,7 +136,7 @@ void add_rerank(CLI::App& program, Action& action) {
            "score of each text, best first, tab-separated.",
        .examples = "longformer rerank MODEL \"How did the dog die?\" chapters/*.txt --top-n 3\n"
                    "longformer rerank MODEL \"white rabbit\" passages.txt --lines --json\n"
-                   "longformer rerank MODEL \"who was it?\" hits.jsonl --field text "
+                   "longformer rerank MODEL \"who was it?\" hits.jsonl --text-field body "
                    "--relevant-spans 2 --json"});
   add_model(verb, flags->model);
   verb.add_option("QUERY", flags->query, "what the texts should be relevant to")
@@ -137,7 +145,7 @@ void add_rerank(CLI::App& program, Action& action) {
   add_inputs(verb, flags->inputs);
   add_fields(verb, fields(flags->options));
   verb.add_flag("--return-text", flags->returns_text, "print the texts too");
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) { RerankRun(*flags, messages).run(); };

@@ -19,6 +19,7 @@
 #include "longformer/text.h"
 #include "option_flags.h"
 #include "output.h"
+#include "results.h"
 #include "search_documents.h"
 #include "search_report.h"
 #include "verbs.h"
@@ -82,6 +83,12 @@ std::optional<Reranker> loaded_reranker(const SearchFlags& flags, Messages& mess
   return Reranker::load(model.encoder_folder(), model.load_options(messages));
 }
 
+/// Columns of a table, which has a row for each hit.
+std::vector<std::string> columns_of_hits() {
+  return {"query", "file",   "begin", "end",  "score", "similarity",
+          "words", "sparse", "multi", "text", "error"};
+}
+
 class SearchRun {
  public:
   SearchRun(const SearchFlags& flags, Messages& messages)
@@ -89,7 +96,8 @@ class SearchRun {
         messages_(messages),
         open_(open_index(flags, messages)),
         reranker_(loaded_reranker(flags, messages)),
-        names_(flags.index, open_.index) {
+        names_(flags.index, open_.index),
+        results_(flags.model, columns_of_hits()) {
     note_language();
     if (!open_.embedder) return;
     compare(index().options(), completed(flags.options, *open_.embedder));
@@ -108,7 +116,7 @@ class SearchRun {
     tell_cost_of_tokens();
     for (const std::string& question : flags_.queries) answer(question);
     if (flags_.queries.empty()) answer_lines();
-    output_.finish();
+    results_.finish();
   }
 
  private:
@@ -182,20 +190,20 @@ class SearchRun {
   }
 
   void print_summary() {
-    if (flags_.model.json) return;
+    if (results_.has_rows()) return;
     std::string text = fmt::format("{}, {}", counted(index().documents(), "document"),
                                    counted(index().passages(), "passage"));
     if (reads_documents()) {
       text += fmt::format("; {} read in {:.2f} s", counted(added_, "document"), index_seconds_);
     }
-    output_.write(text + "\n");
-    output_.flush();
+    results_.output().write(text + "\n");
+    results_.flush();
   }
 
   void answer_lines() {
     const bool terminal = isatty(STDIN_FILENO) == 1;
     bool any = false;
-    TextEncoding encoding = flags_.documents.inputs.encoding;
+    TextEncoding encoding = flags_.documents.inputs.encoding();
     encoding.note = encoding_note(messages_);
     TextLines lines("-", encoding);
     std::string question;
@@ -244,8 +252,8 @@ class SearchRun {
       for (SearchHit& hit : answer.hits) hit.file = names_.shown(hit.file);
     } catch (const Error& error) {
       messages_.error(fmt::format("question {}: {}", in_quotes(question), advised(error)));
-      if (flags_.model.json) {
-        output_.write(JsonLine().add("query", question).add("error", advised(error)).line());
+      if (results_.has_rows()) {
+        results_.add(JsonLine().add("query", question).add("error", advised(error)));
       }
       return;
     }
@@ -253,21 +261,23 @@ class SearchRun {
     if (!answer.note.empty()) {
       messages_.note(fmt::format("question {}: {}", in_quotes(question), answer.note));
     }
-    if (flags_.model.json) {
-      output_.write(answer_json(answer, {index().documents(), index().passages(), index_seconds_}));
+    if (results_.has_rows()) {
+      const IndexState state = {index().documents(), index().passages(), index_seconds_};
+      results_.add_list(answer_json(answer, state), "hits");
     } else {
-      output_.write_marked(
-          answer_text(answer, similarity_name(index().options()), output_.is_terminal()));
+      Output& output = results_.output();
+      output.write_marked(
+          answer_text(answer, similarity_name(index().options()), output.is_terminal()));
     }
-    output_.flush();
+    results_.flush();
   }
 
   const SearchFlags& flags_;
   Messages& messages_;
-  Output output_;
   OpenIndex open_;
   std::optional<Reranker> reranker_;
   IndexNames names_;
+  Results results_;
   std::int64_t added_ = 0;
   double index_seconds_ = 0;
 };
@@ -295,17 +305,19 @@ void manage(const SearchFlags& flags, Messages& messages) {
           fmt::format("{}: no document or folder {} in the index", flags.index, in_quotes(name)));
     }
   }
-  Output output;
+  const bool is_json = with_form(flags.model).json;
+  std::string text;
   if (flags.list) {
     std::vector<IndexedDocument> documents = index.list();
     for (IndexedDocument& document : documents) document.name = names.shown(document.name);
-    output.write(documents_text(documents, flags.model.json));
+    text += documents_text(documents, is_json);
   }
-  if (flags.statistics) output.write(statistics_text(index, flags.index, flags.model.json));
-  output.finish();
+  if (flags.statistics) text += statistics_text(index, flags.index, is_json);
+  write_report(flags.model, text);
 }
 
 void check(SearchFlags& flags) {
+  static_cast<void>(form_of(flags.model));
   const InputOptions& inputs = flags.documents.inputs;
   if (flags.manages()) {
     if (flags.index.empty()) throw UsageError("--list, --stats and --remove need --index");
@@ -376,7 +388,7 @@ void add_search(CLI::App& program, Action& action) {
           ->type_name("MODEL");
   add_fields(verb, only(query, {"rerank_depth"}));
   verb.get_option("--rerank-depth")->needs(reranker);
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
   add_compute(verb, flags->model);
   const CLI::Option* passage = verb.get_option("--passage-tokens");
   verb.callback([flags, passage, &action] {

@@ -250,8 +250,9 @@ void add_search_documents(CLI::App& verb, SearchDocuments& documents) {
   InputOptions& inputs = documents.inputs;
   verb.add_option(
           "FILES", inputs.files,
-          "each file is a document, text, Markdown or HTML, and of each folder the files in "
-          "it and below; - is stdin")
+          "each file is a document, text, Markdown or HTML, and each row of .csv, .tsv and .jsonl; "
+          "of "
+          "each folder the files in it and below; gzip, xz and zstd are unpacked; - is stdin")
       ->type_name("");
   add_repeatable(verb, "--include", documents.patterns.include,
                  "of folders read only files that match this, as *.rst or notes/**/*.md; may be "
@@ -265,11 +266,7 @@ void add_search_documents(CLI::App& verb, SearchDocuments& documents) {
              "format of the files; auto: by the suffix (auto)");
   verb.add_flag("--prune", documents.prune,
                 "remove documents from the index whose files are gone from the folders");
-  verb.add_flag("--lines", inputs.lines, "each line of the files is a document");
-  verb.add_option("--field", inputs.field,
-                  "each line is a JSON object that holds the document in this field")
-      ->type_name("NAME");
-  add_encoding(verb, inputs.encoding);
+  add_tables(verb, inputs);
 }
 
 void check(const SearchDocuments& documents) {
@@ -279,8 +276,9 @@ void check(const SearchDocuments& documents) {
   if (chooses && std::none_of(inputs.files.begin(), inputs.files.end(), is_folder)) {
     throw UsageError("--include, --exclude and --prune are for folders, and none is among FILES");
   }
-  if (inputs.format != "auto" && (inputs.lines || !inputs.field.empty())) {
-    throw UsageError("--format is for files that are a document each, not for --lines or --field");
+  if (inputs.format != "auto" && (inputs.lines || inputs.are_tables)) {
+    throw UsageError(
+        "--format is for files that are a document each, not for --lines or --text-field");
   }
 }
 

@@ -75,7 +75,7 @@ std::string answer_text(const SearchAnswer& answer, const std::string& similarit
   return text;
 }
 
-std::string answer_json(const SearchAnswer& answer, const IndexState& state) {
+JsonLine answer_json(const SearchAnswer& answer, const IndexState& state) {
   std::vector<JsonLine> objects;
   for (const SearchHit& hit : answer.hits) {
     objects.emplace_back().add_members(to_json(hit));
@@ -85,7 +85,7 @@ std::string answer_json(const SearchAnswer& answer, const IndexState& state) {
   if (!answer.note.empty()) json.add("note", answer.note);
   json.add("seconds", answer.seconds);
   json.add("index_seconds", state.seconds).add("documents", state.documents);
-  return json.add("passages", state.passages).line();
+  return json.add("passages", state.passages);
 }
 
 std::string documents_text(const std::vector<IndexedDocument>& documents, bool json) {

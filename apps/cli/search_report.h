@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "longformer/report.h"
 #include "longformer/search.h"
 
 namespace longformer::cli {
@@ -33,7 +34,7 @@ std::string similarity_name(const SearchOptions& options);
 /// Words of the question are set in bold for a terminal, which gets control characters as text that
 /// can be seen; else they stand between stars.
 std::string answer_text(const SearchAnswer& answer, const std::string& similarity, bool terminal);
-std::string answer_json(const SearchAnswer& answer, const IndexState& state);
+JsonLine answer_json(const SearchAnswer& answer, const IndexState& state);
 
 /// A line for each document.
 std::string documents_text(const std::vector<IndexedDocument>& documents, bool json);

@@ -17,14 +17,15 @@ void add_summarize(CLI::App& program, Action& action) {
                   "document has global attention unless --global-attention says otherwise; the "
                   "folder says how texts are searched for, and options here come before it. "
                   "Without a length from either, a summary has at most 512 tokens.",
-       .examples = "longformer summarize MODEL report.txt\n"
-                   "longformer summarize MODEL articles.jsonl --field text --num-beams 4 --json\n"
-                   "longformer summarize MODEL book.txt --max-new-tokens 200"});
+       .examples =
+           "longformer summarize MODEL report.txt\n"
+           "longformer summarize MODEL articles.jsonl --text-field text --num-beams 4 --json\n"
+           "longformer summarize MODEL book.txt --max-new-tokens 200"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_generation_options(verb, flags->request.options);
   add_writing(verb, *flags);
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) { write_texts(*flags, true, messages); };

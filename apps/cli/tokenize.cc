@@ -35,9 +35,8 @@ struct TokenizeFlags {
   }
 };
 
-std::string encoding_line(const TokenizeFlags& flags, const Tokenizer& tokenizer,
-                          const Document& document, const Encoding& encoding) {
-  if (!flags.model.json) return fmt::format("{}\n", fmt::join(encoding.ids, " "));
+JsonLine encoding_row(const Tokenizer& tokenizer, const Document& document,
+                      const Encoding& encoding) {
   std::vector<std::string> tokens;
   tokens.reserve(encoding.ids.size());
   for (const std::int32_t id : encoding.ids) tokens.push_back(tokenizer.token(id));
@@ -50,7 +49,7 @@ std::string encoding_line(const TokenizeFlags& flags, const Tokenizer& tokenizer
   json.add("type_ids", std::span<const std::int32_t>(encoding.type_ids));
   json.add("sequence_ids", std::span<const std::int32_t>(sequences));
   json.add("truncated", encoding.truncated);
-  return json.line();
+  return json;
 }
 
 /// Numbers separated by anything that is no number: "1 2", "[1, 2]".
@@ -76,26 +75,19 @@ std::vector<std::int32_t> parse_ids(const Document& document) {
   return ids;
 }
 
-std::string decoded_line(const TokenizeFlags& flags, const Tokenizer& tokenizer,
-                         const Document& document) {
-  const std::vector<std::int32_t> ids = parse_ids(document);
-  const std::string text = tokenizer.decode(ids, flags.no_special_tokens);
-  if (!flags.model.json) return text + "\n";
-  return document.json().add("text", text).line();
-}
-
-void print_stats(const TokenizeFlags& flags, std::vector<std::int64_t> lengths) {
+void print_stats(Results& results, std::vector<std::int64_t> lengths) {
   const TokenStatistics found = token_statistics(std::move(lengths));
-  Output output;
-  if (flags.model.json) {
+  if (results.has_rows()) {
+    results.set_columns({"documents", "tokens", "mean", "median", "p95", "max", "share_over_512",
+                         "share_over_4096"});
     JsonLine json;
     json.add("documents", found.documents).add("tokens", found.tokens).add("mean", found.mean);
     json.add("median", found.median).add("p95", found.p95).add("max", found.max);
     json.add("share_over_512", found.share_over_512);
     json.add("share_over_4096", found.share_over_4096);
-    output.write(json.line());
-    return;
+    return results.add(json);
   }
+  Output& output = results.output();
   output.write(fmt::format("documents        {:>12}\n", grouped(found.documents)));
   output.write(fmt::format("tokens           {:>12}\n", grouped(found.tokens)));
   output.write(fmt::format("mean             {:>12.1f}\n", found.mean));
@@ -111,7 +103,7 @@ class TokenizeRun {
   TokenizeRun(const TokenizeFlags& flags, Messages& messages)
       : flags_(flags),
         tokenizer_(Tokenizer::load(flags.model.token_model_folder())),
-        documents_(flags.inputs, flags.model.json, messages) {
+        documents_(flags.inputs, flags.model, messages, columns(flags)) {
     // Statistics are one line for all documents.
     if (flags.stats) documents_.write_failures([](const Document&, const std::string&) {});
   }
@@ -120,13 +112,29 @@ class TokenizeRun {
     documents_.one_by_one(
         [this](const Document& document) { return worked([&] { return one(document); }); },
         comes_in_slowly(flags_.inputs));
-    if (flags_.stats) print_stats(flags_, std::move(lengths_));
+    if (flags_.stats) print_stats(documents_.results(), std::move(lengths_));
+    documents_.results().finish();
   }
 
  private:
+  static std::vector<std::string> columns(const TokenizeFlags& flags) {
+    if (flags.decode) return {"text"};
+    return {"ids", "tokens", "offsets", "type_ids", "sequence_ids", "truncated"};
+  }
+
+  void decode(const Document& document) {
+    const std::vector<std::int32_t> ids = parse_ids(document);
+    const std::string text = tokenizer_.decode(ids, flags_.no_special_tokens);
+    if (documents_.results().has_rows()) {
+      documents_.results().add(document.json().add("text", text));
+    } else {
+      documents_.output().write(text + "\n");
+    }
+  }
+
   std::int64_t one(const Document& document) {
     if (flags_.decode) {
-      documents_.output().write(decoded_line(flags_, tokenizer_, document));
+      decode(document);
       return 0;
     }
     const EncodeOptions options = flags_.encode_options();
@@ -136,8 +144,10 @@ class TokenizeRun {
     const auto tokens = static_cast<std::int64_t>(encoding.ids.size());
     if (flags_.stats) {
       lengths_.push_back(tokens);
+    } else if (documents_.results().has_rows()) {
+      documents_.results().add(encoding_row(tokenizer_, document, encoding));
     } else {
-      documents_.output().write(encoding_line(flags_, tokenizer_, document, encoding));
+      documents_.output().write(fmt::format("{}\n", fmt::join(encoding.ids, " ")));
     }
     return tokens;
   }
@@ -152,12 +162,13 @@ class TokenizeRun {
 
 void add_tokenize(CLI::App& program, Action& action) {
   const auto flags = std::make_shared<TokenizeFlags>();
-  CLI::App& verb =
-      add_verb(program, {.name = "tokenize",
-                         .description = "Turn text into token ids, ids into text, or count tokens.",
-                         .examples = "longformer tokenize MODEL --text \"Hello world\" --json\n"
-                                     "longformer tokenize MODEL --stats novels/*.txt\n"
-                                     "echo \"101 7592 102\" | longformer tokenize MODEL --decode"});
+  CLI::App& verb = add_verb(
+      program, {.name = "tokenize",
+                .description = "Turn text into token ids, ids into text, or count tokens.",
+                .examples = "longformer tokenize MODEL --text \"Hello world\" --json\n"
+                            "longformer tokenize MODEL --stats novels/*.txt\n"
+                            "longformer tokenize MODEL --stats reviews.csv.xz --text-field review\n"
+                            "echo \"101 7592 102\" | longformer tokenize MODEL --decode"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   CLI::Option* pair = verb.add_option("--pair", flags->pair,
@@ -174,7 +185,7 @@ void add_tokenize(CLI::App& program, Action& action) {
       "print how long the documents are: mean, median, 95th percentile, maximum, shares over 512 "
       "and 4,096 tokens");
   decode->excludes(pair)->excludes(stats);
-  add_json(verb, flags->model);
+  add_results(verb, flags->model);
   verb.callback([flags, pair, &action] {
     flags->has_pair = pair->count() > 0;
     action = [flags](Messages& messages) { TokenizeRun(*flags, messages).run(); };

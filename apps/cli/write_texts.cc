@@ -28,12 +28,13 @@ class WritingRun {
       : flags_(flags),
         summarizes_(summarizes),
         messages_(messages),
-        documents_(flags.inputs, flags.model.json, messages),
+        documents_(flags.inputs, flags.model, messages,
+                   {"text", "score", "end", "tokens", "truncated", "segments"}),
         generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))),
         request_(flags.request),
         only_one_(documents_.total_documents() == 1) {
     documents_.advise(kSegments);
-    if (flags.stream && !flags.model.json)
+    if (flags.stream && documents_.results().form() != ResultForm::rows)
       throw UsageError("--stream", "expected --json beside it");
     if (summarizes) request_ = generator_.for_summaries(std::move(request_));
   }
@@ -46,9 +47,9 @@ class WritingRun {
                           if (!result.texts.empty()) print(document, result);
                           return result.source_tokens;
                         },
-                        [this] { output_.flush(); });
+                        [this] { results_.flush(); });
     if (signals_.received() != 0) messages_.interrupted(signals_.received());
-    output_.finish();
+    results_.finish();
   }
 
  private:
@@ -68,7 +69,7 @@ class WritingRun {
 
   /// Whether the text is printed while it is written, as plain text.
   bool streams() const {
-    return only_one_ && !flags_.model.json &&
+    return only_one_ && !results_.has_rows() &&
            request_.options.num_return_sequences.value_or(1) == 1;
   }
 
@@ -86,25 +87,25 @@ class WritingRun {
 
   void print_piece(const Document& document, const GenerationEvent& event) {
     if (streams()) {
-      output_.write(event.text);
+      results_.output().write(event.text);
       streamed_ = true;
     } else if (flags_.stream) {
-      output_.write(document.json().add("delta", event.text).line());
+      results_.add(document.json().add("delta", event.text));
     } else {
       return;
     }
-    output_.flush();
+    results_.flush();
   }
 
   void print(const Document& document, const WrittenDocument& result) {
     describe(document, result);
-    if (flags_.model.json) {
-      return output_.write(document.json().add_members(to_json(result)).line());
+    if (results_.has_rows()) {
+      return results_.add_list(document.json().add_members(to_json(result)), "texts");
     }
-    if (streamed_) return output_.write("\n");
+    if (streamed_) return results_.output().write("\n");
     for (const WrittenText& text : result.texts) {
       const std::string line = on_one_line(text.text) + "\n";
-      output_.write(only_one_ ? line : document.field() + "\t" + line);
+      results_.output().write(only_one_ ? line : document.field() + "\t" + line);
     }
   }
 
@@ -145,7 +146,7 @@ class WritingRun {
   DocumentStream documents_;
   TextGenerator generator_;
   GenerationRequest request_;
-  Output& output_ = documents_.output();
+  Results& results_ = documents_.results();
   /// Lines may be many, whatever comes first.
   bool only_one_;
   bool streamed_ = false;

@@ -26,6 +26,10 @@ enum class Remedy {
   pooling,
   /// DataOptions of the same name.
   format,
+  text_field,
+  label_field,
+  id_field,
+  delimiter,
   columns,
   quotes,
   skip_invalid,

@@ -16,6 +16,7 @@
 #include "longformer/report.h"
 #include "longformer/reranking.h"
 #include "longformer/search.h"
+#include "longformer/tables.h"
 #include "longformer/tasks.h"
 #include "longformer/text.h"
 #include "longformer/training.h"

@@ -378,6 +378,8 @@ struct DataOptions {
   std::string format = {};
   /// Fields of objects and columns.
   std::string text_field = "text", pair_field = "text_pair";
+  /// Name of an example in results; empty: "id" or "_id", where there is one.
+  std::string id_field = {};
   /// Empty: "label" or "labels"; for tokens also "ner_tags" or "tags"; for choices also "answer".
   /// CoNLL columns have numbers from 1, as text_field may be.
   std::string label_field = {};
@@ -386,7 +388,8 @@ struct DataOptions {
   std::string problem_type = {};
   /// Names of the columns of a CSV or TSV file without a header.
   std::vector<std::string> columns = {};
-  /// The character of ASCII between the fields of CSV and TSV files; empty: a comma, or a tab.
+  /// The character of ASCII between the fields of CSV and TSV files; empty: by the first line, a
+  /// comma, a tab, a semicolon or a bar.
   std::string delimiter = {};
   /// Whether CSV and TSV files quote (RFC 4180).
   bool quotes = true;
@@ -409,6 +412,8 @@ struct DataOptions {
 OptionFields fields(DataOptions& options);
 /// Reading of files of plain text.
 OptionFields text_fields(DataOptions& options);
+/// Reading of documents without labels from tables: those of `fields` that are about text and id.
+OptionFields table_fields(DataOptions& options);
 /// The options that each task adds, in the order of the table of tasks.
 OptionFields task_fields(DataOptions& options, OptionUse use);
 OptionFields fields(MaskingOptions& options);

@@ -39,12 +39,23 @@ class TextDecoder {
   std::unique_ptr<Implementation> implementation_;
 };
 
+/// All bytes of a file, a pipe or, by the name "-", standard input; what is in an archive of gzip,
+/// xz or zstd is unpacked. `is_enough` is asked once of the first bytes, some thousands where there
+/// are so many: whether the rest is of no use. Throws Error with the system's reason, and for an
+/// archive that is damaged.
+std::string input_bytes(const std::string& path,
+                        const std::function<bool(std::string_view beginning)>& is_enough = {});
+
+/// The name of what is in an archive: "a.csv" for "a.csv.gz", "a.csv.xz" and "a.csv.zst", in any
+/// case; other names as they are.
+std::string unpacked_name(const std::string& file);
+
 /// A whole text at once.
 std::string decoded_text(std::string bytes, const TextEncoding& encoding, const std::string& name);
 
 /// The lines of a file, a pipe or, by the name "-", standard input. A line ends with LF, CR LF or
 /// CR, as Python reads text files. A line is there as soon as its bytes are: a pipe is not read
-/// ahead.
+/// ahead. What is in an archive of gzip, xz or zstd is unpacked.
 class TextLines {
  public:
   /// Throws Error with the system's reason when the input cannot be read.
@@ -59,6 +70,8 @@ class TextLines {
   /// Whether there was one more line; without its line break, and without a byte-order mark. What
   /// is not in the encoding is U+FFFD. Throws Error when reading fails.
   bool next(std::string& line);
+  /// The line that next() gives next; null at the end.
+  const std::string* peek();
   /// Number of the line read last, from 1.
   std::int64_t number() const;
   /// The line break of the line read last; empty at the end of the input.

@@ -20,6 +20,9 @@ struct Beginning {
 
 constexpr std::string_view kImage = "tesseract reads text in it";
 constexpr std::string_view kTable = "write it as CSV or JSONL";
+constexpr std::string_view kParquet =
+    "longformer_cpp takes the table that pyarrow.parquet.read_table gives; or write it as CSV or "
+    "JSONL";
 constexpr std::string_view kOffice = "soffice --headless --convert-to txt or csv makes text of it";
 constexpr std::string_view kPandoc = "pandoc -t plain makes text of it";
 
@@ -63,7 +66,7 @@ constexpr std::array<Beginning, 44> kBeginnings = {{
     {"SQLite format 3\0"sv, "an SQLite database", "sqlite3 reads it"},
     {"\x89HDF\r\n"sv, "an HDF5 file", {}},
     {"GGUF"sv, "a GGUF file", {}, 0, false},
-    {"PAR1"sv, "a Parquet file", kTable, 0, false},
+    {"PAR1"sv, "a Parquet file", kParquet, 0, false},
     {"ARROW1\0"sv, "an Arrow file", kTable},
     {"FEA1\0"sv, "a Feather file", kTable},
     {"Obj\1"sv, "an Avro file", kTable},

@@ -25,39 +25,52 @@ void wait_for(int descriptor) {
   while (::poll(&one, 1, kPauseMilliseconds) <= 0) Interruption::poll();
 }
 
+/// The bytes as they are.
+class RawFile {
+ public:
+  explicit RawFile(std::string path) : path_(std::move(path)) {
+    // Without O_NONBLOCK, a named pipe that nobody writes to would keep even a signal waiting.
+    descriptor_ = path_ == kStandardInput
+                      ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                      : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status = {};
+    const bool is_open = descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0;
+    if (is_open && !S_ISDIR(status.st_mode)) {
+      is_regular_ = S_ISREG(status.st_mode);
+      return;
+    }
+    const int reason = errno;
+    if (descriptor_ >= 0) ::close(descriptor_);
+    require(!is_open, FileName{path_}, "expected a file, found a folder");
+    fail(FileName{path_}, "expected a readable file, found: {}", std::strerror(reason));
+  }
+  ~RawFile() { ::close(descriptor_); }
+  RawFile(const RawFile&) = delete;
+  RawFile& operator=(const RawFile&) = delete;
+
+  std::size_t read(std::span<char> bytes) const {
+    while (true) {
+      if (!is_regular_) wait_for(descriptor_);
+      const ssize_t count = ::read(descriptor_, bytes.data(), bytes.size());
+      if (count >= 0) return static_cast<std::size_t>(count);
+      require(errno == EINTR || errno == EAGAIN, FileName{path_},
+              "expected a readable file, found: {}", std::strerror(errno));
+    }
+  }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  bool is_regular_ = false;
+};
+
+ByteSource source_of(const std::string& path) {
+  return [file = std::make_shared<RawFile>(path)](std::span<char> to) { return file->read(to); };
+}
+
 }  // namespace
 
-InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  // Without O_NONBLOCK, a named pipe that nobody writes to would keep even a signal waiting.
-  descriptor_ = path_ == kStandardInput ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                                        : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat status = {};
-  require(descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0, FileName{path_},
-          "expected a readable file, found: {}", std::strerror(errno));
-  is_regular_ = S_ISREG(status.st_mode);
-  if (!S_ISDIR(status.st_mode)) return;
-  ::close(std::exchange(descriptor_, -1));
-  fail(FileName{path_}, "expected a file, found a folder");
-}
-
-InputFile::~InputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-InputFile::InputFile(InputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      descriptor_(std::exchange(other.descriptor_, -1)),
-      is_regular_(other.is_regular_) {}
-
-std::size_t InputFile::read(std::span<char> bytes) {
-  while (true) {
-    if (!is_regular_) wait_for(descriptor_);
-    const ssize_t count = ::read(descriptor_, bytes.data(), bytes.size());
-    if (count >= 0) return static_cast<std::size_t>(count);
-    require(errno == EINTR || errno == EAGAIN, FileName{path_},
-            "expected a readable file, found: {}", std::strerror(errno));
-  }
-}
+InputFile::InputFile(const std::string& path) : input_(path, source_of(path)) {}
 
 bool is_read_once(const std::string& path) {
   if (path == kStandardInput) return true;

@@ -1,4 +1,5 @@
-// The bytes of what users name as input: a file, a pipe, a device, or "-" for standard input.
+// The bytes of what users name as input: a file, a pipe, a device, or "-" for standard input. What
+// is in an archive of gzip, xz or zstd is unpacked.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +9,8 @@
 #include <span>
 #include <string>
 
+#include "core/unpacking.h"
+
 namespace longformer {
 
 /// Reads once from the beginning to the end. Waiting for bytes, or for a program that writes into a
@@ -15,18 +18,16 @@ namespace longformer {
 class InputFile {
  public:
   /// Throws Error with the system's reason.
-  explicit InputFile(std::string path);
-  ~InputFile();
-  InputFile(InputFile&&) noexcept;
-  InputFile& operator=(InputFile&&) = delete;
+  explicit InputFile(const std::string& path);
 
-  /// How many bytes came, at least one; 0 at the end. Throws Error with the system's reason.
-  std::size_t read(std::span<char> bytes);
+  /// How many bytes came, at least one; 0 at the end. Throws Error with the system's reason, and
+  /// for archives that are damaged.
+  std::size_t read(std::span<char> bytes) { return input_.read(bytes); }
+  /// UnpackedInput::ratio.
+  double ratio() const { return input_.ratio(); }
 
  private:
-  std::string path_;
-  int descriptor_ = -1;
-  bool is_regular_ = false;
+  UnpackedInput input_;
 };
 
 /// Whether a name stands for something that can be read once: a pipe, a device, standard input.

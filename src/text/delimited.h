@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "longformer/text.h"
@@ -17,25 +19,39 @@ struct DelimitedOptions {
   bool quotes = true;
 };
 
+/// The fields of a line that ends its record.
+std::vector<std::string> fields_of(std::string_view line, const DelimitedOptions& options);
+
+/// The character between the fields of a table that begins with this line: the usual one, a comma,
+/// a semicolon, a tab or a bar. It is the first one that gives a field of the `wanted` name; else
+/// the usual one if the line has it, else the one that the line has most often. Without a name (of
+/// a table without a header) it is the first that gives `count` fields.
+char separator_of(std::string_view line, const DelimitedOptions& usual, std::string_view wanted,
+                  std::size_t count = 0);
+
 class DelimitedReader {
  public:
   DelimitedReader(TextLines lines, const DelimitedOptions& options);
 
-  /// Whether there was one more record. Empty lines are none. Throws Error that names file and line
-  /// for a quote that is not closed and for text behind one that is.
+  /// Whether there was one more record. Empty lines are none. Throws Error about "file:line" for a
+  /// quote that is not closed and for text behind one that is; the next call goes on behind it.
   bool next(std::vector<std::string>& fields);
   /// First line of the record read last, from 1.
   std::int64_t line() const { return begin_; }
+  /// About how many bytes of the input the record read last took.
+  std::int64_t bytes() const { return bytes_; }
+  const std::string& path() const { return lines_.path(); }
 
  private:
   /// Reads the field at `at`, and more lines where a quoted one goes on; leaves `at` behind it.
   std::string field(std::size_t& at);
   std::string quoted_field(std::size_t& at);
+  [[noreturn]] void refuse(std::int64_t line, std::string_view fault) const;
 
   TextLines lines_;
   DelimitedOptions options_;
   std::string text_;
-  std::int64_t begin_ = 0;
+  std::int64_t begin_ = 0, bytes_ = 0;
 };
 
 }  // namespace longformer::text

@@ -68,7 +68,8 @@ DocumentFormat document_format(const std::string& name) {
 }
 
 DocumentFormat document_format_of(const std::string& file, std::string_view content) {
-  const std::string suffix = text::ascii_lower(std::filesystem::path(file).extension().string());
+  const std::filesystem::path path = unpacked_name(file);
+  const std::string suffix = text::ascii_lower(path.extension().string());
   if (suffix.empty()) {
     content.remove_prefix(text::byte_order_mark(content).size);
     content.remove_prefix(std::min(content.find_first_not_of(" \t\r\n"), content.size()));

@@ -4,7 +4,9 @@
 """
 
 import base64
+import gzip
 import json
+import lzma
 import pathlib
 import sys
 import zipfile
@@ -118,6 +120,7 @@ def corpora():
         "tokenizer_json": tokenizers(),
         "data": data_sets(),
         "document_text": documents(),
+        "tables": tables(),
         "byte_level": texts(),
         "word_piece": texts(),
         "unigram": texts(),
@@ -126,6 +129,20 @@ def corpora():
         "global_attention": {str(i): rule for i, rule in enumerate(
             [b"cls,every:64", b"none", b"3-8,17", b"question", b"sentences,all", b"default"])},
     }
+
+
+def tables():
+    """The first byte chooses the form."""
+    rows = {
+        "csv": (1, b'id,text,question\r\n1,"a, ""b""\nc",q\r\n2,d\r\n'), "semicolons": (0, b"\xef\xbb\xbfid;text\n1;a\n\n2;b;c\n"),
+        "tsv": (2, b"text\tid\na\t1\n"), "bare": (33, b"1,a\n2,b\n"), "unquoted": (129, b'id,text\n1,"a\n'),
+        "jsonl": (3, b'{"id": 1, "text": "a", "title": "b"}\n\n{"text": null}\n[1]\n'), "json": (4, b'{"data": [{"text": "a"}, 3]}'),
+        "wide": (65, "id,text\n1,é\n".encode("utf-16")),
+    }  # fmt: skip
+    found = {name: bytes([first]) + text for name, (first, text) in rows.items()}
+    packed = rows["csv"][1]
+    return found | {"gzip": b"\1" + gzip.compress(packed, mtime=0), "xz": b"\1" + lzma.compress(packed),
+                    "zstd": b"\1" + bytes.fromhex("28b52ffd045829000061206220639599b98d")}  # fmt: skip
 
 
 def requests():

@@ -126,7 +126,7 @@ class AttentionRun {
         messages_(messages),
         report_options_(flags.report_options()),
         folder_(flags.model.token_model_folder()),
-        documents_(flags.inputs, false, messages),
+        documents_(flags.inputs, messages),
         tokenizer_(Tokenizer::load(tokenizer_folder(folder_, flags.model.adapter))),
         model_(Model::load(folder_, flags.model.load_options(messages))) {
     layers_ = chosen(flags_.choice(flags_.layer), model_.info().layers, "layer");
@@ -225,7 +225,7 @@ class SourcesRun {
   SourcesRun(const AttentionFlags& flags, Messages& messages)
       : flags_(flags),
         report_options_(flags.report_options()),
-        documents_(flags.inputs, false, messages),
+        documents_(flags.inputs, messages),
         generator_(TextGenerator::load(flags.model.folder(), flags.model.load_options(messages))) {
     options_.truncate = flags.truncate;
     for (const auto& [choice, numbers] : {std::pair{flags.choice(flags.layer), &options_.layers},

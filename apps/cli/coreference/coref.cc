@@ -10,6 +10,7 @@
 #include "longformer/tasks.h"
 #include "option_flags.h"
 #include "progress.h"
+#include "results.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -30,7 +31,12 @@ struct CorefFlags {
          {".json", "json", CoreferenceFormat::json},
          {".conll", "conll", CoreferenceFormat::conll},
          {".txt", "marked", CoreferenceFormat::marked},
-         {".html", "html", CoreferenceFormat::html}});
+         {".html", "html", CoreferenceFormat::html},
+         {".csv", "csv", CoreferenceFormat::table}});
+    if (model.json && suffix_of(output) == ".csv") {
+      throw UsageError("--json", "expected a name that ends in .jsonl or .json beside it, found " +
+                                     in_quotes(output));
+    }
     if (model.json && !format.empty() && format != "json") {
       throw UsageError("--json and --format: expected one of them");
     }
@@ -47,9 +53,17 @@ class CorefRun {
   CorefRun(const CorefFlags& flags, Messages& messages)
       : flags_(flags),
         form_(flags.form()),
-        documents_(flags.inputs, false, messages),
+        documents_(flags.inputs, messages),
         resolver_(CoreferenceResolver::load(flags.model.encoder_folder(),
                                             flags.model.load_options(messages))) {
+    if (form_ == CoreferenceFormat::table) {
+      table_.emplace(flags.output);
+      table_->set_columns(columns_of_documents({"cluster", "begin", "end", "text"}));
+      documents_.write_failures([this](const Document& document, const std::string& reason) {
+        table_->add(document.json().add("error", reason).object());
+      });
+      return;
+    }
     flags.output.empty() ? output_.emplace() : output_.emplace(flags.output);
     if (form_ != CoreferenceFormat::json) return;
     documents_.write_failures([this](const Document& document, const std::string& reason) {
@@ -72,21 +86,38 @@ class CorefRun {
       any = true;
       return {.tokens = found.tokens};
     });
+    if (table_) return table_->finish();
     if (any || form_ == CoreferenceFormat::json) output_->finish();
   }
 
  private:
   void say(const Document& document, const CoreferenceOutcome& found) {
     documents_.note_length(document, found.tokens, 0, found.segments);
+    if (table_) return add_rows(document, found);
     write_coreference(*output_, {document, found, flags_.model.model}, form_);
     output_->flush();
+  }
+
+  /// A row for each mention.
+  void add_rows(const Document& document, const CoreferenceOutcome& found) {
+    std::int64_t cluster = 0;
+    for (const std::vector<Mention>& mentions : found.clusters) {
+      ++cluster;
+      for (const Mention& mention : mentions) {
+        JsonLine row = document.json();
+        row.add("cluster", cluster).add("begin", mention.span.begin).add("end", mention.span.end);
+        table_->add(row.add("text", mention.text).object());
+      }
+    }
   }
 
   const CorefFlags& flags_;
   CoreferenceFormat form_;
   DocumentStream documents_;
   CoreferenceResolver resolver_;
+  /// One of the two.
   std::optional<Output> output_;
+  std::optional<RecordFile> table_;
 };
 
 }  // namespace
@@ -105,13 +136,14 @@ void add_coref(CLI::App& program, Action& action) {
        .examples = "longformer coref MODEL --text \"Ada met Tom. She gave him her book.\" --format "
                    "marked\n"
                    "longformer coref MODEL novel.txt -o novel.html\n"
-                   "longformer coref MODEL articles.jsonl --field text --json\n"
+                   "longformer coref MODEL articles.jsonl --text-field text --json\n"
                    "longformer coref MODEL story.txt --no-singletons -o story.conll"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
-  add_output(verb, flags->output,
-             "write to a file; the form follows from .tsv, .jsonl, .json, .conll, .txt (marked) or "
-             ".html");
+  add_output(
+      verb, flags->output,
+      "write to a file; the form follows from .csv, .tsv, .jsonl, .json, .conll, .txt (marked) "
+      "or .html");
   add_choice(verb, "--format", flags->format, {"text", "json", "conll", "marked", "html"},
              "text (lines of mentions), json, conll (CoNLL-2012), marked (the text with brackets "
              "around mentions) or html (a page: a click lights a chain)");

@@ -91,6 +91,8 @@ void write_coreference(Output& output, const ResolvedDocument& resolved, Corefer
       return write_marked(output, resolved);
     case CoreferenceFormat::html:
       return output.write(coreference_page(resolved));
+    case CoreferenceFormat::table:
+      return;
   }
 }
 

@@ -9,7 +9,14 @@
 
 namespace longformer::cli {
 
-enum class CoreferenceFormat { text, json, conll, marked, html };
+enum class CoreferenceFormat {
+  text,
+  json,
+  conll,
+  marked,
+  html,
+  table,  ///< CSV, whose rows the caller writes
+};
 
 /// A document with its text, and what was found in it.
 struct ResolvedDocument {

@@ -8,7 +8,6 @@
 
 #include "core/input_file.h"
 #include "formats/json.h"
-#include "text/delimited.h"
 
 namespace longformer::engine {
 namespace {
@@ -26,10 +25,66 @@ bool is_json_line(const std::string& line) {
 
 /// Whether a line is a header of several columns, one of which has this name.
 bool has_column(const std::string& line, char between, const std::string& name) {
-  const std::string one = between + line + between;
-  if (line.find(between) == std::string::npos) return false;
-  return one.find(between + name + between) != std::string::npos ||
-         one.find(between + ("\"" + name + "\"") + between) != std::string::npos;
+  const auto fields = text::fields_of(line, {.separator = between});
+  return fields.size() > 1 && std::find(fields.begin(), fields.end(), name) != fields.end();
+}
+
+/// The option --delimiter, checked.
+char delimiter_of(const DataOptions& options) {
+  const std::string& given = options.delimiter;
+  require(given.size() == 1 && given != "\"" && given != "\n" &&
+              static_cast<unsigned char>(given[0]) < 0x80,
+          OptionName("data.delimiter"), "expected one character of ASCII, found {}",
+          formats::quote(given));
+  return given[0];
+}
+
+/// The names of the members, as messages list them.
+std::string listed_columns(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 12;
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) {
+    if (quoted.size() == kMost) break;
+    quoted.push_back(formats::quote(name));
+  }
+  if (names.size() > kMost) quoted.push_back(fmt::format("… ({} in all)", names.size()));
+  return fmt::format("{}", fmt::join(quoted, ", "));
+}
+
+/// Whether the options give the id another name.
+bool has_own_id(const DataOptions& options) {
+  return !options.id_field.empty() && options.id_field != "id";
+}
+
+/// "id" for the name that the options give the id. Another column of that name gives it up.
+void call_id(std::vector<std::string>& columns, const DataOptions& options,
+             const std::string& path) {
+  if (!has_own_id(options)) return;
+  const std::size_t place =
+      known_column(columns, options.id_field, "the id", {path, Remedy::id_field});
+  std::replace(columns.begin(), columns.end(), std::string("id"), std::string("_id"));
+  columns[place] = "id";
+}
+
+/// Throws Error where a name that matters is that of two columns.
+void check_names(const std::vector<std::string>& columns, const DataOptions& options,
+                 const std::string& path) {
+  for (const std::string& name : {options.text_field, options.pair_field, options.label_field,
+                                  std::string("label"), std::string("id")}) {
+    require(name.empty() || std::ranges::count(columns, name) < 2, FileName{path},
+            "expected one column {}, found two: the columns are {}", formats::quote(name),
+            listed_columns(columns));
+  }
+}
+
+void call_id(Json& object, const DataOptions& options) {
+  const auto found = object.find(options.id_field);
+  require(found != object.end(), {Remedy::id_field},
+          "expected an id in the member {}, found no such member",
+          formats::quote(options.id_field));
+  Json id = std::move(*found);
+  object.erase(found);
+  object["id"] = std::move(id);
 }
 
 /// The list of records that a JSON value holds.
@@ -77,7 +132,10 @@ void read_objects(const std::string& path, const DataOptions& options, DataRepor
                   const std::function<void(const Json&, const Record&)>& read) {
   const auto take = [&](const Json& object, const Record& record) {
     require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
-    read(object, record);
+    if (!has_own_id(options)) return read(object, record);
+    Json renamed = object;
+    call_id(renamed, options);
+    read(renamed, record);
   };
   if (options.format == "json") {
     const Json value = read_whole_json(path, options);
@@ -121,19 +179,8 @@ void read_records(const std::string& path, const DataOptions& options, DataRepor
 void read_rows(const std::string& path, const DataOptions& options, DataReport& report,
                const std::function<void(const std::vector<std::string>& columns)>& begin,
                const std::function<void(std::vector<std::string>& fields, const Record&)>& read) {
-  const std::string& given = options.delimiter;
-  require(given.empty() || (given.size() == 1 && given != "\"" && given != "\n" &&
-                            static_cast<unsigned char>(given[0]) < 0x80),
-          OptionName("data.delimiter"), "expected one character of ASCII, found {}",
-          formats::quote(given));
-  const char usual = options.format == "tsv" ? '\t' : ',';
-  text::DelimitedReader reader(
-      lines_of(path, options),
-      {.separator = given.empty() ? usual : given[0], .quotes = options.quotes});
-  std::vector<std::string> fields, columns = options.columns;
-  if (columns.empty()) {
-    require(reader.next(columns), "{}: expected a header, found an empty file", path);
-  }
+  std::vector<std::string> fields, columns;
+  text::DelimitedReader reader = open_table(lines_of(path, options), options, columns);
   begin(columns);
   while (reader.next(fields)) {
     const Record record = {reader.line(), fmt::format("{}:{}", path, reader.line())};
@@ -145,9 +192,49 @@ void read_rows(const std::string& path, const DataOptions& options, DataReport& 
   }
 }
 
+text::DelimitedReader open_table(TextLines lines, const DataOptions& options,
+                                 std::vector<std::string>& columns) {
+  const std::string path = lines.path();
+  text::DelimitedOptions form = {.separator = options.format == "tsv" ? '\t' : ',',
+                                 .quotes = options.quotes};
+  const std::string* first = lines.peek();
+  while (first != nullptr && first->empty()) {
+    std::string empty;
+    lines.next(empty);
+    first = lines.peek();
+  }
+  columns = options.columns;
+  if (!options.delimiter.empty()) {
+    form.separator = delimiter_of(options);
+  } else if (first != nullptr) {
+    form.separator = text::separator_of(*first, form, options.text_field, columns.size());
+  }
+  text::DelimitedReader reader(std::move(lines), form);
+  if (columns.empty()) {
+    require(reader.next(columns), FileName{path}, "expected a header, found an empty file");
+  }
+  check_names(columns, options, path);
+  call_id(columns, options, path);
+  return reader;
+}
+
 std::size_t column_of(const std::vector<std::string>& columns, const std::string& name) {
   return static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) -
                                   columns.begin());
+}
+
+std::size_t known_column(const std::vector<std::string>& columns, const std::string& name,
+                         std::string_view what, const ColumnOption& option) {
+  const auto count = std::ranges::count(columns, name);
+  std::vector<Remedy> remedies;
+  if (option.remedy) remedies.push_back(*option.remedy);
+  if (columns.size() == 1) remedies.push_back(Remedy::delimiter);
+  require(count > 0, std::move(remedies), FileName{option.path},
+          "expected {} in the column {}, found the columns {}", what, formats::quote(name),
+          listed_columns(columns));
+  require(count < 2, FileName{option.path}, "expected one column {}, found {}: the columns are {}",
+          formats::quote(name), count, listed_columns(columns));
+  return column_of(columns, name);
 }
 
 Json read_whole_json(const std::string& path, const DataOptions& options) {
@@ -214,8 +301,9 @@ std::string detect_format(const std::string& path, const DataOptions& options,
        {".bio", "conll"},
        {".bioes", "conll"},
        {".xml", "hyperpartisan"}}};
+  const std::string name = unpacked_name(path);
   for (const auto& [ending, format] : kEndings) {
-    if (path.ends_with(ending)) return std::string(format);
+    if (name.ends_with(ending)) return std::string(format);
   }
   DataOptions silent = options;
   // The reader of the records tells what is not in the encoding.
@@ -227,7 +315,8 @@ std::string detect_format(const std::string& path, const DataOptions& options,
   if (line.starts_with('{') || line.starts_with('[')) return "json";
   if (line.starts_with("<?xml")) return "hyperpartisan";
   // A table that has no name, as one from a pipe.
-  for (const auto& [between, format] : {std::pair(',', "csv"), std::pair('\t', "tsv")}) {
+  for (const auto& [between, format] : {std::pair(',', "csv"), std::pair('\t', "tsv"),
+                                        std::pair(';', "csv"), std::pair('|', "csv")}) {
     if (lines != "conll" && has_column(line, between, options.text_field)) return format;
   }
   require(!lines.empty() && (lines != "fasttext" || line.find("__label__") != std::string::npos),
@@ -241,6 +330,16 @@ const std::string& string_member(const Json& object, std::string_view key) {
   require(value.is_string(), "expected a string in the member \"{}\", found {}", key,
           formats::shown(value));
   return value.get_ref<const std::string&>();
+}
+
+const std::string& text_member(const Json& object, const DataOptions& options) {
+  if (!object.contains(options.text_field)) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : object.items()) names.push_back(name);
+    fail({Remedy::text_field}, "expected a string in the member {}, found no such member among {}",
+         formats::quote(options.text_field), listed_columns(names));
+  }
+  return string_member(object, options.text_field);
 }
 
 const Json& list_member(const Json& object, std::string_view key) {

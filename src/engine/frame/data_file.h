@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "core/error.h"
 #include "longformer/options.h"
 #include "longformer/text.h"
+#include "text/delimited.h"
 
 namespace longformer::engine {
 
@@ -50,6 +52,23 @@ struct Record {
 /// more skipped record.
 void read_record(const std::string& place, const DataOptions& options, DataReport& report,
                  const std::function<void()>& read);
+
+/// The file of a table, and the option that names a column of it.
+struct ColumnOption {
+  std::string_view path;
+  std::optional<Remedy> remedy = std::nullopt;
+};
+
+/// The column that an option names; `what` is in it. Throws Error that lists the columns and has
+/// the remedy where there is none of the name, and where there are two.
+std::size_t known_column(const std::vector<std::string>& columns, const std::string& name,
+                         std::string_view what, const ColumnOption& option);
+
+/// Reads the rows of a CSV or TSV file behind its header, whose names `columns` takes: those of the
+/// options, or of the first row. The column of the id is called "id". The separator is that of the
+/// options, or one that the first line shows.
+text::DelimitedReader open_table(TextLines lines, const DataOptions& options,
+                                 std::vector<std::string>& columns);
 
 /// Calls `read` with every object of a file of JSON lines or of one JSON list (perhaps the member
 /// "data" of an object), as a record. Throws Error for a file that cannot be read.
@@ -98,6 +117,8 @@ std::string detect_format(const std::string& path, const DataOptions& options,
 
 /// The string member of an object. Throws Error.
 const std::string& string_member(const Json& object, std::string_view key);
+/// The text of an object, in the member that the options name. Throws Error.
+const std::string& text_member(const Json& object, const DataOptions& options);
 /// The list member of an object. Throws Error.
 const Json& list_member(const Json& object, std::string_view key);
 /// A value as a label or an id: a string as it is, a number or truth value as written. Throws Error

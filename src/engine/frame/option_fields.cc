@@ -21,7 +21,7 @@ OptionField delimiter_field(std::string& delimiter) {
   };
   return {.name = "delimiter",
           .value = OptionField::Text{read, [&delimiter] { return delimiter; }},
-          .help = "delimiter of the fields of CSV and TSV files, as ; or tab (comma, tab)",
+          .help = "delimiter of the fields of CSV and TSV files, as ; or tab (by the first line)",
           .type = "C"};
 }
 
@@ -58,6 +58,10 @@ OptionFields fields(DataOptions& options) {
        .value = &options.text_field,
        .help = "field or column of the text ({})",
        .type = "NAME"},
+      {.name = "id_field",
+       .value = &options.id_field,
+       .help = "field or column of the id, which results name (id, _id)",
+       .type = "NAME"},
       {.name = "pair_field",
        .value = &options.pair_field,
        .help = "of the second text of a pair ({})",
@@ -84,17 +88,24 @@ OptionFields fields(DataOptions& options) {
   };
 }
 
+OptionFields table_fields(DataOptions& options) {
+  return only(fields(options),
+              {"text_field", "id_field", "columns", "no_quotes", "delimiter", "encoding"});
+}
+
 OptionFields text_fields(DataOptions& options) {
   return {
       {.name = "format",
        .value = &options.format,
-       .help = "a document is a file (text), each of its lines (lines), or an object (jsonl, json) "
-               "(by the ending; else text)",
-       .choices = {"text", "lines", "jsonl", "json"}},
+       .help =
+           "a document is a file (text), each of its lines (lines), an object (jsonl, json) or a "
+           "row (csv, tsv) (by the ending; else text)",
+       .choices = {"text", "lines", "jsonl", "json", "csv", "tsv"}},
       {.name = "text_field",
        .value = &options.text_field,
-       .help = "field of the text in objects ({})",
+       .help = "field or column of the text ({})",
        .type = "NAME"},
+      delimiter_field(options.delimiter),
       encoding_field(options.encoding),
   };
 }

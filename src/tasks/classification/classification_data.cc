@@ -74,7 +74,7 @@ void take_bits(const Json& object, const std::vector<std::string>& classes,
 UnresolvedDocument document_of(const Json& object, const DataOptions& options, Read& read) {
   UnresolvedDocument document;
   document.origin.id = id_of(object);
-  document.text = string_member(object, options.text_field);
+  document.text = text_member(object, options);
   if (object.contains(options.pair_field) && !is_none(object[options.pair_field])) {
     document.pair = string_member(object, options.pair_field);
   }
@@ -129,11 +129,15 @@ Columns columns_of(const std::vector<std::string>& header, const DataOptions& op
     }
   }
   const bool has_label = columns.label < header.size() || columns.classes.size() > 1;
-  require(columns.text < header.size() && has_label, {Remedy::columns},
+  const bool has_text = columns.text < header.size();
+  std::vector<Remedy> remedies;
+  if (!has_text) remedies.push_back(Remedy::text_field);
+  if (columns.label == header.size()) remedies.push_back(Remedy::label_field);
+  remedies.push_back(Remedy::columns);
+  require(has_text && has_label, std::move(remedies),
           "{}: expected a header with the columns \"{}\" and \"{}\" (or columns of 0 and 1, one "
-          "for each class), found {}",
-          path, options.text_field, label,
-          formats::quote(fmt::format("{}", fmt::join(header, " "))));
+          "for each class), found \"{}\"",
+          path, options.text_field, label, fmt::join(header, "\", \""));
   return columns;
 }
 

@@ -1,21 +1,36 @@
 #include "tasks/masked_lm/text_data.h"
 
 #include "formats/json.h"
+#include "longformer/tables.h"
 
 namespace longformer::tasks {
 
 void read_texts(const std::string& path, const DataOptions& given, DataReport& report,
                 const std::function<void(const std::string&)>& take) {
   DataOptions options = given;
-  if (options.format.empty()) options.format = path.ends_with(".jsonl") ? "jsonl" : "text";
+  if (options.format.empty()) {
+    const std::string table = table_format_of(path);
+    options.format = table.empty() ? "text" : table;
+  }
   const auto take_one = [&](const std::string& text) {
     if (text.empty()) ++report.empty;
     take(text);
   };
   if (options.format == "jsonl" || options.format == "json") {
     read_objects(path, options, report, [&](const Json& object, const Record&) {
-      take_one(string_member(object, options.text_field));
+      take_one(text_member(object, options));
     });
+    return;
+  }
+  if (options.format == "csv" || options.format == "tsv") {
+    std::size_t column = 0;
+    read_rows(
+        path, options, report,
+        [&](const std::vector<std::string>& columns) {
+          column =
+              known_column(columns, options.text_field, "the text", {path, Remedy::text_field});
+        },
+        [&](std::vector<std::string>& fields, const Record&) { take_one(fields[column]); });
     return;
   }
   if (options.format == "text") {
@@ -24,7 +39,8 @@ void read_texts(const std::string& path, const DataOptions& given, DataReport& r
     return;
   }
   require(options.format == "lines", OptionName("data.format"),
-          "expected text, lines, jsonl or json for a masked LM, found {}", options.format);
+          "expected text, lines, jsonl, json, csv or tsv for a masked LM, found {}",
+          options.format);
   TextLines lines = lines_of(path, options);
   std::string line;
   while (lines.next(line)) {

@@ -58,7 +58,7 @@ Columns columns_of(const Names& header, const FieldNames& names, const std::stri
   } catch (const Error& error) {
     throw Error(
         fmt::format("{}: {}; the columns are {}", path, error.what(), fmt::join(header, ", ")),
-        {Remedy::columns});
+        {Remedy::text_field, Remedy::label_field, Remedy::columns});
   }
 }
 

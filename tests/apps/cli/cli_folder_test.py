@@ -38,9 +38,10 @@ KINDS = {
     "an EPUB book": zipped(("mimetype", "application/epub+zip"), ("content.opf", "<a/>")),
     "an OpenDocument text": zipped(("mimetype", "application/vnd.oasis.opendocument.text"), ("content.xml", "<a/>")),
     "a zip archive": zipped(("a.txt", "a b")),
-    "a gzip archive": gzip.compress(b"a b"),
+    # One is unpacked, and what is in it has to be text.
+    "a gzip archive": gzip.compress(gzip.compress(b"a b")),
     "a bzip2 archive": bz2.compress(b"a b"),
-    "an xz archive": lzma.compress(b"a b"),
+    "an xz archive": lzma.compress(lzma.compress(b"a b")),
     "an RTF document": b"{\\rtf1\\ansi a b}",
     "an old office document": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(504),
     "a PNG image": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",

@@ -1,0 +1,148 @@
+// Tables of documents: random rows come back from every way to write them, and what is wrong with a
+// row stays with it.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "error_testing.h"
+#include "longformer/tables.h"
+#include "temporary_folder.h"
+#include "text/delimited.h"
+
+namespace longformer::engine::document_table_test {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+class DocumentTableTest : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+
+  std::vector<TableDocument> read(const std::string& name, const std::string& contents,
+                                  const DataOptions& options = {}) {
+    DocumentTable table(folder_.add(name, contents), options);
+    std::vector<TableDocument> all;
+    for (TableDocument one; table.next(one);) all.push_back(one);
+    return all;
+  }
+  std::string error(const std::string& name, const std::string& contents,
+                    const DataOptions& options = {}) {
+    return error_of([&] { read(name, contents, options); });
+  }
+};
+
+std::string quoted(const std::string& field) {
+  std::string text = "\"";
+  for (const char letter : field) text.append(letter == '"' ? 2 : 1, letter);
+  return text + '"';
+}
+
+TEST_F(DocumentTableTest, RandomFieldsComeBack) {
+  std::mt19937 random(3);
+  const Strings pieces = {"a", "\"", ",", ";", "\t", "|", "\n", "\r\n", "é", " ", "\r"};
+  for (int trial = 0; trial < 200; ++trial) {
+    const char separator = std::string(",;\t|")[random() % 4];
+    const std::string line_break = std::array{"\n", "\r\n", "\r"}[random() % 3];
+    std::vector<Strings> rows;
+    std::string contents = std::string("id") + separator + "text" + separator + "more" + line_break;
+    for (std::size_t row = 0; row < random() % 6; ++row) {
+      Strings& fields = rows.emplace_back();
+      for (int column = 0; column < 3; ++column) {
+        std::string& field = fields.emplace_back();
+        for (std::size_t i = random() % 6; i > 0; --i) field += pieces[random() % pieces.size()];
+        const bool is_plain = field.find_first_of("\"\n\r") == std::string::npos &&
+                              field.find(separator) == std::string::npos;
+        contents += column > 0 ? std::string(1, separator) : "";
+        contents += is_plain && random() % 2 == 0 && !field.empty() ? field : quoted(field);
+      }
+      contents += row % 2 == 0 ? line_break : line_break + line_break;
+    }
+    SCOPED_TRACE(contents);
+    const auto found = read("a.csv", contents);
+    ASSERT_EQ(found.size(), rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(found[i].error, "");
+      EXPECT_EQ(found[i].text, rows[i][1]);
+    }
+  }
+}
+
+TEST_F(DocumentTableTest, SeparatorsByTheFirstLine) {
+  using text::separator_of;
+  EXPECT_EQ(separator_of("id,text", {}, "text"), ',');
+  EXPECT_EQ(separator_of("id;comments, more;text", {}, "text"), ';');
+  EXPECT_EQ(separator_of("id\ttext", {}, "text"), '\t');
+  EXPECT_EQ(separator_of("\"id\"|\"text\"", {}, "text"), '|');
+  EXPECT_EQ(separator_of("text", {}, "text"), ',');
+  // Without the name the usual one counts where it is, else the most frequent one.
+  EXPECT_EQ(separator_of("a,b;c;d", {}, "text"), ',');
+  EXPECT_EQ(separator_of("a;b;c|d", {}, "text"), ';');
+  EXPECT_EQ(separator_of("a,b\tc", {.separator = '\t'}, "text"), '\t');
+  EXPECT_EQ(separator_of("1;a, b, c", {}, "", 2), ';');
+  EXPECT_EQ(text::fields_of("a,\"b,\"\"\",", {}), (Strings{"a", "b,\"", ""}));
+}
+
+TEST_F(DocumentTableTest, FieldsOfRows) {
+  const std::string table = "key,title,body,id\n1,T,a,x\n2,,b,y\n";
+  const auto found = read("a.csv", table, {.text_field = "body", .id_field = "key"});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].id, "\"1\"");
+  EXPECT_EQ(found[0].title, "T");
+  EXPECT_EQ(found[0].line, 2);
+  EXPECT_EQ(found[0].bytes, 8);
+  EXPECT_EQ(read("a.csv", table, {.text_field = "body"})[1].id, "\"y\"");
+  EXPECT_EQ(read("a.csv", "_id,text\n3,a\n")[0].id, "\"3\"");
+  EXPECT_EQ(read("a", "3,a\n", {.columns = {"id", "text"}})[0].text, "a");
+  EXPECT_EQ(read("a.jsonl", "{\"text\": \"a\", \"id\": [1, NaN]}\n")[0].id, "[1,null]");
+}
+
+TEST_F(DocumentTableTest, FormsWithoutAName) {
+  EXPECT_EQ(read("a", "\n{\"text\": \"a\"}\n").at(0).text, "a");
+  EXPECT_EQ(read("a", "[{\"text\": \"a\"},\n{\"text\": \"b\"}]").at(1).line, 2);
+  EXPECT_EQ(read("a", "x;text\n1;a\n").at(0).text, "a");
+  EXPECT_NE(read("a", "prose\n").at(0).error, "");
+  EXPECT_EQ(table_format_of("a.b/C.CSV.GZ"), "csv");
+  EXPECT_EQ(table_format_of("a.ndjson.zst"), "jsonl");
+  EXPECT_EQ(table_format_of("a.gz"), "");
+  EXPECT_EQ(table_format_of(".gz"), "");
+}
+
+TEST_F(DocumentTableTest, FaultsStayWithTheirRows) {
+  const auto found = read("a.csv", "id,text\n1\n2,\"a\"b\n3,c\n4,\"d\n");
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_NE(found[0].error.find("expected 2 fields"), std::string::npos);
+  EXPECT_NE(found[1].error.find("separator behind"), std::string::npos);
+  EXPECT_EQ(found[2].text, "c");
+  EXPECT_EQ(found[3].line, 5);
+  EXPECT_NE(found[3].error.find("closing quote"), std::string::npos);
+}
+
+TEST_F(DocumentTableTest, FaultsOfTables) {
+  expect_error(error("a.csv", ""), {"a.csv: ", "header", "empty"});
+  expect_error(error("a.csv", "a,b\n1,2\n"),
+               {"a.csv: ", "\"text\"", "\"a\", \"b\"", "{text_field}"});
+  expect_error(error("a.csv", "a\n1\n"), {"{delimiter}"});
+  expect_error(error("a.csv", "text,text\n"), {"a.csv: ", "one column \"text\""});
+  expect_error(error("a.csv", "text\n", {.id_field = "k"}), {"a.csv: ", "\"k\"", "{id_field}"});
+  expect_error(error("a.json", "{}", {.format = "json"}), {"a.json: ", "list of objects"});
+  std::string objects;
+  for (int i = 0; i < 30; ++i) objects += "{\"a\": 1}\n";
+  expect_error(error("a.jsonl", objects), {"a.jsonl: ", "20 objects", "\"a\"", "{text_field}"});
+  EXPECT_EQ(read("a.jsonl", objects.substr(0, 9 * 19) + "{\"text\": \"a\"}\n" + objects).size(),
+            50u);
+}
+
+TEST_F(DocumentTableTest, TablesInDisguise) {
+  EXPECT_EQ(table_seen_in("id;a b\n1;2\n3;4\n"), "CSV with the columns \"id\", \"a b\"");
+  EXPECT_EQ(table_seen_in("{\"a\": 1}\n{\"a\": 2}\n"), "JSON lines with the fields \"a\"");
+  for (const char* text :
+       {"", "a, b\n", "a, b\nc\nd, e\n", "It was, so.\nThen, he went.\nAnd, so.\n", "{\"a\": 1}\n",
+        "a,a\n1,2\n3,4\n", "{a}\n{b}\n"}) {
+    EXPECT_EQ(table_seen_in(text), "") << text;
+  }
+}
+
+}  // namespace
+}  // namespace longformer::engine::document_table_test
