@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "document_stream.h"
+#include "explanation/explain.h"
 #include "longformer/tasks.h"
 #include "option_flags.h"
 #include "verbs.h"
@@ -20,6 +21,7 @@ struct ClassifyFlags {
   InputOptions inputs;
   std::int64_t top_k = 1;
   ClassifyOptions options;
+  ExplainFlags explain;
 };
 
 class ClassifyRun {
@@ -82,16 +84,24 @@ void add_classify(CLI::App& program, Action& action) {
                   "of a regression, as the folder says.",
        .examples = "longformer classify MODEL reviews/*.txt\n"
                    "longformer classify MODEL novel.txt --stride 512 --merge max\n"
-                   "longformer classify MODEL articles.jsonl --field text --top-k 3 --json"});
+                   "longformer classify MODEL articles.jsonl --field text --top-k 3 --json\n"
+                   "longformer classify MODEL review.txt --explain integrated -o why.html"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_number(verb, "--top-k", flags->top_k, {.least = 0, .most = 1 << 20},
              "classes per document, best first; 0 prints all (1)");
   add_fields(verb, fields(flags->options));
+  add_explain(verb, flags->explain);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
-    action = [flags](Messages& messages) { ClassifyRun(*flags, messages).run(); };
+    action = [flags](Messages& messages) {
+      if (flags->explain.is_wanted()) {
+        return run_explain(
+            {flags->explain, flags->model, flags->inputs, flags->options, flags->top_k}, messages);
+      }
+      ClassifyRun(*flags, messages).run();
+    };
   });
 }
 

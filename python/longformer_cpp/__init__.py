@@ -26,6 +26,7 @@ from ._checks import as_integer, as_path, as_text
 from ._corpora import BatchAnswerer, BatchClassifier, BatchEmbedder, BatchSummarizer, BatchTagger
 from ._embedding import Embedder, Passages, SparseVector
 from ._evaluation import Evaluation, LabelMetrics, Scores, score
+from ._explanation import AttributedText, Explanation
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
 from ._hub import pull
 from ._language_model import LanguageModel, LanguageModelScore
@@ -71,6 +72,7 @@ from ._training import TrainingResult, finetune, pretrain_lm, pretrain_mlm
 __all__ = [
     "Answer",
     "AnswerSpan",
+    "AttributedText",
     "BatchAnswerer",
     "BatchClassifier",
     "BatchEmbedder",
@@ -89,6 +91,7 @@ __all__ = [
     "Error",
     "Evaluation",
     "Evidence",
+    "Explanation",
     "FilledMask",
     "FilledText",
     "GeneratedTexts",

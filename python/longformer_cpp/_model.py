@@ -16,6 +16,7 @@ from ._arrays import Batched, Document, FloatArray, as_array, documents_of, rows
 from ._checks import as_integer, as_one_or_more, as_path, as_text, lasting_name
 from ._embedding import Embedder, Passages
 from ._evaluation import Evaluation, evaluate
+from ._explanation import Explanation
 from ._generation import GeneratedTexts, TextGenerator, WrittenDocument
 from ._native import Error
 from ._options import described
@@ -196,7 +197,7 @@ class Model:
     """A loaded checkpoint folder; `load` makes one. It can be pickled while the folder is there.
 
     Beside calling it there is a method for each verb of the program, with its options as keywords: encode, rerank,
-    classify, ner, qa, choose, coref, fill_mask, evaluate, summarize, generate. They read texts, and need the head
+    classify, explain, ner, qa, choose, coref, fill_mask, evaluate, summarize, generate. They read texts, and need the head
     that the verb needs."""
 
     def __init__(self, native: _native.Model, source: tuple[str, str, int, str, str]):
@@ -317,6 +318,10 @@ class Model:
     def classify(self, texts: str | Sequence[str], **options: Any) -> list[Classification]:
         """The classes of texts: see Classifier."""
         return self._classifier(texts, **options)
+
+    def explain(self, texts: str | Sequence[str], method: str = "integrated", **options: Any) -> list[Explanation]:
+        """Why texts belong to their classes: see Classifier.explain."""
+        return self._classifier.explain(texts, method, **options)
 
     def ner(self, texts: str | Sequence[str], **options: Any) -> list[list[Entity]]:
         """The entities in texts: see Tagger."""
