@@ -22,7 +22,8 @@ class AttributedText:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why a document has a class: what each part of a document adds to the logit of a class: positive values speak for it, negative ones against it."""
+    """Why a document has a class: the share of each part in the logit of the class. Positive values speak for it, negative
+    ones against it."""
 
     #: gradient, integrated or occlusion.
     method: str

@@ -18,18 +18,18 @@
 namespace longformer::cli {
 namespace {
 
-constexpr std::array kFormats =
+constexpr std::array kExplanationFormats =
     std::to_array<NamedFormat<ExplanationFormat>>({{".tsv", "text", ExplanationFormat::text},
                                                    {".txt", "text", ExplanationFormat::text},
                                                    {".jsonl", "json", ExplanationFormat::json},
                                                    {".json", "json", ExplanationFormat::json},
                                                    {".html", "html", ExplanationFormat::html}});
 
-constexpr const char* kGroup = "Explanations";
+constexpr const char* kExplanations = "Explanations";
 
 /// By --json, else by the ending of the file, else lines. Throws UsageError.
 ExplanationFormat format_of(const ExplainRun& run) {
-  const auto* known = format_of_output(run.flags.output, kFormats);
+  const auto* known = format_of_output(run.flags.output, kExplanationFormats);
   if (run.model.json) {
     if (known != nullptr && known->format != ExplanationFormat::json) {
       throw UsageError("--output", "expected .json or .jsonl beside --json, found " +
@@ -41,7 +41,7 @@ ExplanationFormat format_of(const ExplainRun& run) {
 }
 
 /// The parts that speak most for or against the class.
-std::vector<AttributedSpan> strongest(const Explanation& explanation, std::int64_t top) {
+std::vector<AttributedSpan> strongest_parts(const Explanation& explanation, std::int64_t top) {
   const bool occludes = explanation.method == ExplainMethod::occlusion;
   std::vector<AttributedSpan> parts = occludes ? explanation.sentences : explanation.words;
   std::stable_sort(parts.begin(), parts.end(),
@@ -118,7 +118,7 @@ class ExplainingRun {
 
   void write_lines(const Document& document, const Explanation& found) {
     const std::vector<std::size_t> starts = character_starts(document.text);
-    for (const auto& [span, value] : strongest(found, run_.flags.top)) {
+    for (const auto& [span, value] : strongest_parts(found, run_.flags.top)) {
       const std::size_t begin = starts[static_cast<std::size_t>(span.begin)];
       const std::size_t end = starts[static_cast<std::size_t>(span.end)];
       output_->write(fmt::format("{}\t{}\t{:.4f}\t{:.6g}\t{}\t{}\t{}\n", document.field(),
@@ -153,7 +153,7 @@ void add_explain(CLI::App& verb, ExplainFlags& flags) {
   add_fields(verb, explain_fields(flags.options));
   for (CLI::Option* option : verb.get_options()) {
     if (std::ranges::find(before, option) != before.end()) continue;
-    option->group(kGroup);
+    option->group(kExplanations);
     if (option != explain) option->needs(explain);
   }
 }

@@ -64,7 +64,7 @@ std::string about_method(const Explanation& explanation) {
   return {};
 }
 
-std::string about(const ExplainedText& explained) {
+std::string about_document(const ExplainedText& explained) {
   const Classification& found = explained.explanation.classification;
   const std::filesystem::path folder(explained.model);
   std::string text = fmt::format(
@@ -82,7 +82,7 @@ std::string explanation_page(const ExplainedText& explained) {
   JsonLine json;
   json.add("title", fmt::format("Why {}? {}", explanation.label, explained.document.label()));
   json.add("label", explanation.label).add("file", explained.document.label());
-  json.add("about", about(explained)).add("method", about_method(explanation));
+  json.add("about", about_document(explained)).add("method", about_method(explanation));
   std::vector<JsonLine> classes;
   for (std::size_t i = 0; i < explanation.classification.scores.size(); ++i) {
     const ClassScore& one = explanation.classification.scores[i];

@@ -13,19 +13,21 @@ namespace longformer::tasks {
 namespace {
 
 /// A pass of integrated gradients: a segment at a share of the way from its baseline.
-struct Job {
+struct PathPass {
   std::size_t segment = 0;
   double at = 1, weight = 1;
 };
 
-std::size_t segments_of(const ExplainedDocument& document) { return document.reading.rows.size(); }
+std::size_t segment_count(const ExplainedDocument& document) {
+  return document.reading.rows.size();
+}
 
 bool merges_by_max(const ExplainedDocument& document) {
-  return document.options.reading.merge == SegmentMerge::max && segments_of(document) > 1;
+  return document.options.reading.merge == SegmentMerge::max && segment_count(document) > 1;
 }
 
 /// Tokens of all segments.
-Index tokens_of(const ExplainedDocument& document) {
+Index segment_tokens(const ExplainedDocument& document) {
   Index tokens = 0;
   for (const TokenRow& row : document.reading.rows) tokens += std::ssize(row.ids);
   return tokens;
@@ -50,7 +52,7 @@ class TokenAttribution {
         values_(static_cast<std::size_t>(document.reading.read()), 0.0) {}
 
   void run(std::span<const QuadraturePoint> points) {
-    const std::vector<Job> jobs = jobs_of(points);
+    const std::vector<PathPass> jobs = jobs_of(points);
     passes_.gradients(
         jobs.size(), document_.label,
         [&](std::size_t i) { return row_at(jobs[i].segment, jobs[i].at); },
@@ -59,7 +61,7 @@ class TokenAttribution {
 
   /// The merged logit of the class at the baseline.
   double baseline_logit() const {
-    std::vector<std::vector<float>> outputs(segments_of(document_));
+    std::vector<std::vector<float>> outputs(segment_count(document_));
     passes_.logits(
         outputs.size(), [&](std::size_t i) { return row_at(i, 0); },
         [&](std::size_t i, std::vector<float> logits) { outputs[i] = std::move(logits); });
@@ -91,10 +93,10 @@ class TokenAttribution {
   }
 
   /// The segments whose gradients count at each point, and how much.
-  std::vector<Job> jobs_of(std::span<const QuadraturePoint> points) const {
-    const std::size_t segments = segments_of(document_);
+  std::vector<PathPass> jobs_of(std::span<const QuadraturePoint> points) const {
+    const std::size_t segments = segment_count(document_);
     const double share = 1 / static_cast<double>(segments);
-    std::vector<Job> jobs;
+    std::vector<PathPass> jobs;
     if (!merges_by_max(document_)) {
       for (const QuadraturePoint& point : points) {
         for (std::size_t s = 0; s < segments; ++s)
@@ -116,7 +118,7 @@ class TokenAttribution {
     return jobs;
   }
 
-  void add(const Job& job, std::span<const float> gradient) {
+  void add(const PathPass& job, std::span<const float> gradient) {
     const TokenRange& range = document_.reading.ranges[job.segment];
     const std::vector<float> words = passes_.words(document_.reading.rows[job.segment].ids);
     const std::size_t size = baseline_.size();
@@ -145,7 +147,7 @@ std::vector<Occluded> occluded(const ExplainedDocument& document,
                                std::span<const TokenRange> sentences) {
   std::vector<Occluded> all;
   for (std::size_t i = 0; i < sentences.size(); ++i) {
-    for (std::size_t s = 0; s < segments_of(document); ++s) {
+    for (std::size_t s = 0; s < segment_count(document); ++s) {
       const TokenRange& range = document.reading.ranges[s];
       if (sentences[i].begin < range.end && sentences[i].end > range.begin) all.push_back({i, s});
     }
@@ -179,7 +181,7 @@ GivenRow row_without(const ExplainedDocument& document, std::size_t segment,
 
 Index attribution_tokens(const ExplainedDocument& document) {
   const ExplainOptions& options = document.options;
-  const Index tokens = tokens_of(document);
+  const Index tokens = segment_tokens(document);
   const bool integrates = options.method == ExplainMethod::integrated;
   const Index points = integrates ? options.steps : 1;
   Index all = integrates ? tokens : 0;

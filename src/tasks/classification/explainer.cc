@@ -71,8 +71,8 @@ std::vector<AttributedSpan> sums_of(const TextSpans& spans, std::span<const Toke
 }
 
 /// The class that is explained, among those of the model.
-std::size_t label_of(const ModelInfo& info, const ExplainOptions& options,
-                     const Classification& found) {
+std::size_t explained_class(const ModelInfo& info, const ExplainOptions& options,
+                            const Classification& found) {
   const std::string& label = options.label.empty() ? found.scores.at(0).label : options.label;
   const auto place = std::ranges::find(info.labels, label);
   require(place != info.labels.end(), OptionName("label"), "expected one of {}, found '{}'",
@@ -140,7 +140,7 @@ Explanation Explainer::explain(const std::string& text, const ExplainOptions& op
   document.outputs = outputs_of(document.reading, passes);
   Explanation result;
   result.classification = tasks::classification_of(model_.info(), document, options.reading);
-  const std::size_t label = label_of(model_.info(), options, result.classification);
+  const std::size_t label = explained_class(model_.info(), options, result.classification);
   result.method = options.method;
   result.label = model_.info().labels[label];
   result.logit = static_cast<double>(result.classification.logits[label]);
@@ -184,8 +184,8 @@ void add_places(JsonLine& json, const CharacterSpan& span, std::span<const std::
   json.add("end_byte", static_cast<std::int64_t>(starts[at(span.end)]));
 }
 
-std::vector<JsonLine> json_of(std::span<const AttributedSpan> parts, std::string_view text,
-                              std::span<const std::size_t> starts) {
+std::vector<JsonLine> part_json(std::span<const AttributedSpan> parts, std::string_view text,
+                                std::span<const std::size_t> starts) {
   std::vector<JsonLine> all;
   for (const auto& [span, value] : parts) {
     JsonLine& json = all.emplace_back();
@@ -230,9 +230,9 @@ std::string to_json(const Explanation& explanation, std::string_view text) {
   }
   if (!occludes) {
     json.add_json("tokens", json_of_tokens(explanation, starts));
-    json.add_objects("words", json_of(explanation.words, text, starts));
+    json.add_objects("words", part_json(explanation.words, text, starts));
   }
-  json.add_objects("sentences", json_of(explanation.sentences, text, starts));
+  json.add_objects("sentences", part_json(explanation.sentences, text, starts));
   return json.object();
 }
 

@@ -15,8 +15,8 @@ namespace {
 /// Longer passes compute each layer twice rather than keep what it computed.
 constexpr Index kMostKept = 8192;
 
-void add_row(const Model::Implementation& model, const TokenRow& row,
-             models::BatchBuilder& builder) {
+void add_given_row(const Model::Implementation& model, const TokenRow& row,
+                   models::BatchBuilder& builder) {
   const std::vector<Index> globals =
       row.global_positions ? *row.global_positions
                            : default_globals(model.config, model.task, row.ids, "document");
@@ -57,7 +57,7 @@ void RowPasses::in_batches(std::size_t rows, const Make& make,
       }
       const Index tokens = std::ssize(next->row.ids);
       if (builder.rows() > 0 && builder.rows() + tokens > batch_tokens_) break;
-      add_row(model, next->row, builder);
+      add_given_row(model, next->row, builder);
       words.insert(words.end(), next->words.begin(), next->words.end());
       next.reset();
     }
