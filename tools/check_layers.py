@@ -98,6 +98,7 @@ COPIES_DATA = {
     "src/api/attention.cc",
     "src/api/bench.cc",
     "src/tasks/language_model/language_model.cc",
+    "src/tasks/language_model/text_states.cc",
     "src/tasks/writing/generation.cc",
     "src/api/gradients.cc",
     "src/engine/run/model.cc",

@@ -78,6 +78,7 @@ COMPARISONS = {
     "source_rows_parity.py": Comparison(models=40),
     "span_parity.py": Comparison((PROGRAM,)),
     "sparse_encoder_parity.py": Comparison((PROGRAM,), models=48),
+    "text_states_parity.py": Comparison(),
     "trained_parity.py": Comparison((PROGRAM,)),
     "vector_parity.py": Comparison((PROGRAM,)),
     "tokenizer_parity.py": Comparison(

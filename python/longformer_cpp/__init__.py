@@ -29,7 +29,7 @@ from ._evaluation import Evaluation, LabelMetrics, Scores, score
 from ._explanation import AttributedText, Explanation
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
 from ._hub import pull
-from ._language_model import LanguageModel, LanguageModelScore
+from ._language_model import LanguageModel, LanguageModelOutput, LanguageModelScore
 from ._measuring import (
     LayerDifference,
     ModelComparison,
@@ -98,6 +98,7 @@ __all__ = [
     "IndexedDocument",
     "LabelMetrics",
     "LanguageModel",
+    "LanguageModelOutput",
     "LanguageModelScore",
     "LayerDifference",
     "MaskCandidate",
