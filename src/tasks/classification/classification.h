@@ -28,7 +28,7 @@ void check_classes(const DataSet& examples);
 std::vector<float> merged_logits(std::span<const std::vector<float>> segments, SegmentMerge merge);
 
 /// The result of a document with its outputs; without scores where it has an error.
-Classification classification_of(const ModelInfo& info, const Document& document,
-                                 const ClassifyOptions& options);
+longformer::Classification classification_of(const ModelInfo& info, const Document& document,
+                                             const ClassifyOptions& options);
 
 }  // namespace longformer::tasks

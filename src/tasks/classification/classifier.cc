@@ -18,7 +18,7 @@ ScoreFunction default_function(const ModelInfo& info) {
   return alone ? ScoreFunction::sigmoid : ScoreFunction::softmax;
 }
 
-std::vector<float> scores_of(std::span<const float> logits, ScoreFunction function) {
+std::vector<float> function_scores(std::span<const float> logits, ScoreFunction function) {
   if (function == ScoreFunction::softmax) return engine::softmax(logits);
   if (function == ScoreFunction::sigmoid) return engine::sigmoid(logits);
   return {logits.begin(), logits.end()};
@@ -26,16 +26,16 @@ std::vector<float> scores_of(std::span<const float> logits, ScoreFunction functi
 
 }  // namespace
 
-Classification tasks::classification_of(const ModelInfo& info, const Document& document,
-                                        const ClassifyOptions& options) {
-  Classification result;
+longformer::Classification tasks::classification_of(const ModelInfo& info, const Document& document,
+                                                    const ClassifyOptions& options) {
+  longformer::Classification result;
   result.tokens = document.reading.tokens;
   result.truncated = document.reading.truncated;
   result.segments = static_cast<std::int64_t>(document.reading.rows.size());
   if (!document.error.empty()) return result;
   result.logits = merged_logits(document.outputs, options.merge);
   const std::vector<float> scores =
-      scores_of(result.logits, options.function.value_or(default_function(info)));
+      function_scores(result.logits, options.function.value_or(default_function(info)));
   for (std::size_t c = 0; c < scores.size(); ++c) {
     result.scores.push_back({info.labels[c], scores[c]});
   }
