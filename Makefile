@@ -21,8 +21,9 @@ CHECK_BASE = $(or $(BASE),$(shell git merge-base HEAD origin/main 2>/dev/null ||
 SHELL := bash
 .SHELLFLAGS := -o pipefail -c
 
-# ON compiles several sources at once: half the time for all of them, more for each one that changes.
-UNITY ?= OFF
+# ON compiles several sources at once: half the time for all of them, more for each one that changes;
+# who changes sources sets OFF.
+UNITY ?= ON
 
 # A user's build does not fail by a warning; with ON, as in `make check` and in CI, it does.
 WERROR ?= OFF
@@ -31,7 +32,7 @@ SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc
 
 .DEFAULT_GOAL := help
 .PHONY: help packages browser-packages lint-packages build everything check test debug asan tsan \
-        fuzz oracle test-venv corpora-venv clients corpora parity quickstart lint fresh fresh-short fresh-build \
+        fuzz oracle test-venv corpora-venv clients corpora parity quickstart lint fresh fresh-short fresh-build arm64 \
         install python wheel bench clean
 
 help: ## List the targets
@@ -48,7 +49,7 @@ lint-packages: packages
 	@tools/packages.sh build lint
 
 build: packages ## Build the program, build/longformer
-	cmake --preset release -DLONGFORMER_WERROR=$(WERROR) $(if $(filter ON,$(UNITY)),-DCMAKE_UNITY_BUILD=ON)
+	cmake --preset release -DLONGFORMER_WERROR=$(WERROR) -DCMAKE_UNITY_BUILD=$(UNITY)
 	cmake --build $(BUILD) -j $(JOBS) --target longformer_cli
 
 test-venv: packages
@@ -139,6 +140,10 @@ fresh: ## The README's commands in a minimal Debian 12 made for it (root; SUITE=
 fresh-short: ## Only its packages, configuration and a program that finds the installed package
 	@tools/packages.sh fresh
 	@tools/fresh.sh --short
+
+arm64: ## In a root that stays: built for arm64 by a cross compiler, the C++ tests under an emulator
+	@tools/packages.sh fresh
+	@tools/fresh.sh --arm64
 
 fresh-build: ## In a root that stays: the program without a warning, and its tests (SUITE=trixie FRESH="--sample": a part of all)
 	@tools/packages.sh fresh

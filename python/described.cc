@@ -97,16 +97,35 @@ std::string type_of(const std::optional<Value>&) {
   return "list";
 }
 
-/// Texts that a model writes: how they are searched for, and how documents are read.
-Rows writing_options() {
-  GenerationRequest request;
+/// How texts are searched for.
+Rows generation_options() {
+  GenerationOptions options;
   nb::list all;
   for_each_generation_option(
       [&all](const char* name, const char* help, const auto& option) {
         all.append(nb::make_tuple(name, type_of(option), nb::none(), help));
       },
-      request.options);
+      options);
+  return all;
+}
+
+/// Texts that a model writes: how they are searched for, and how documents are read.
+Rows writing_options() {
+  GenerationRequest request;
+  Rows all = generation_options();
   for (const nb::handle one : described(fields(request))) all.append(one);
+  return all;
+}
+
+/// How the data of a file of predictions are read.
+Rows scoring_options() {
+  EvaluateOptions options;
+  Rows all = described(fields(options.data));
+  const auto add = [&all](const OptionFields& more) {
+    for (const nb::handle one : described(more)) all.append(one);
+  };
+  add(only(fields(options), {"skip_invalid"}));
+  add(task_fields(options.data, OptionUse::evaluation));
   return all;
 }
 
@@ -135,6 +154,8 @@ const std::map<std::string, Describe>& calls() {
       {"search_index", described_options<SearchOptions>},
       {"query", described_options<SearchQuery>},
       {"write", writing_options},
+      {"generate", generation_options},
+      {"score", scoring_options},
   };
   return kCalls;
 }

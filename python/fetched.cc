@@ -45,6 +45,11 @@ std::string pull(const std::string& name, const std::optional<nb::object>& progr
 
 std::string fetch_model(const std::string& name) { return fetched_model(name, telling()); }
 
+std::string fetch_adapter(const std::string& name) {
+  if (is_to_be_fetched(name)) fetched_model(name, telling());
+  return find_adapter(name);
+}
+
 std::string model_folder(const std::string& name) {
   return without_gil([&] { return fetch_model(name); });
 }

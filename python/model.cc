@@ -77,10 +77,17 @@ std::tuple<double, Gradients> loss_and_gradients(Loaded<GradientModel>& model,
   return {result.loss, std::move(gradients)};
 }
 
+LoadOptions with_adapter(LoadOptions options, const std::string& adapter) {
+  options.adapter = adapter;
+  return options;
+}
+
 }  // namespace
 
 PythonModel::PythonModel(const std::string& name, const LoadOptions& options)
-    : folder_(model_folder(name)), adapter_(options.adapter), loaded_(folder_, options) {}
+    : folder_(model_folder(name)),
+      adapter_(without_gil([&] { return fetch_adapter(options.adapter); })),
+      loaded_(folder_, with_adapter(options, adapter_)) {}
 
 std::vector<Result> PythonModel::forward(const std::vector<Document>& documents,
                                          const EdgeLists& edges, bool hidden_states,

@@ -52,7 +52,10 @@ void convert_folder(const Path& source, const Path& target, const Options& given
   if (options.target == "safetensors" || options.target == "bin") {
     options.format = std::exchange(options.target, ConvertOptions().target);
   }
-  without_gil([&] { return convert(fetch_model(source.string()), target.string(), options); });
+  without_gil([&] {
+    options.merge_adapter = fetch_adapter(options.merge_adapter);
+    return convert(fetch_model(source.string()), target.string(), options);
+  });
   Notes::warn(notes.take());
 }
 

@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,35 @@ class PythonIndex {
     const std::string_view bytes = utf8(text);
     const Embedder& embedder = this->embedder("add");
     in_turn(mutex_, [&] { index_.add(embedder, key, bytes); });
+  }
+  /// Adds those that are not in the index with the same text, all or none; gives how many.
+  std::int64_t add_all(const std::vector<std::string>& names, const Texts& list) {
+    const std::vector<std::string> texts = texts_of(list);
+    const Embedder& embedder = this->embedder("add_documents");
+    return in_turn(mutex_, [&] {
+      std::vector<std::size_t> read;
+      std::vector<std::string_view> bytes;
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        if (index_.contains(names.at(i), texts[i])) continue;
+        read.push_back(i);
+        bytes.emplace_back(texts[i]);
+      }
+      std::vector<PassagesOutcome> found = index_.prepare_each(embedder, bytes);
+      std::vector<PreparedDocument> prepared;
+      for (std::size_t i = 0; i < read.size(); ++i) {
+        const std::string& name = names[read[i]];
+        if (!found[i].error.empty()) {
+          throw Error(ErrorParts{.subject = name,
+                                 .reason = found[i].error,
+                                 .document = static_cast<std::int64_t>(read[i]),
+                                 .remedies = found[i].remedies});
+        }
+        prepared.push_back(
+            {.name = name, .text = bytes[i], .passages = std::move(found[i].vectors)});
+      }
+      index_.put(prepared);
+      return std::ssize(prepared);
+    });
   }
   std::int64_t remove(const std::string& name) {
     return in_turn(mutex_, [&] { return index_.remove(name); });
@@ -128,6 +158,7 @@ void bind_search(nb::module_& module) {
           },
           "file"_a, "embedder"_a.none(), "writes"_a, "options"_a, nb::keep_alive<1, 3>())
       .def("add", &PythonIndex::add, "name"_a, "text"_a)
+      .def("add_all", &PythonIndex::add_all, "names"_a, "texts"_a)
       .def("remove", &PythonIndex::remove, "name"_a)
       .def("contains", &PythonIndex::contains, "name"_a, "text"_a)
       .def(

@@ -36,8 +36,10 @@ Rows classify(Loaded<Classifier>& classifier, const Texts& list, const Options& 
         },
         [&all](const ClassifyOutcome& outcome) {
           if (!outcome.error.empty()) {
-            throw Error("texts[" + std::to_string(all.size()) + "]: " + outcome.error,
-                        outcome.remedies);
+            throw Error(ErrorParts{.subject = "document " + std::to_string(all.size()),
+                                   .reason = outcome.error,
+                                   .document = std::ssize(all),
+                                   .remedies = outcome.remedies});
           }
           all.push_back(outcome.classification);
         },

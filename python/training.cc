@@ -182,6 +182,9 @@ Options train_task(const Path& folder, const Options& given) {
   keywords.finish();
   check(options.training);
   return dict_of(listener.run([&] {
+    options.training.adapter = fetch_adapter(options.training.adapter);
+    std::string& teacher = options.data.embedding.teacher;
+    if (!teacher.empty()) teacher = fetch_model(teacher);
     return finetune(fetch_model(folder.string()), options, listener.finetune_callbacks());
   }));
 }
@@ -195,6 +198,7 @@ Options train_masked(const Path& folder, const Options& given) {
   keywords.finish();
   check(options.training);
   return dict_of(listener.run([&] {
+    options.training.adapter = fetch_adapter(options.training.adapter);
     return train_masked_lm(fetch_model(folder.string()), options, listener.callbacks());
   }));
 }
@@ -208,6 +212,7 @@ Options train_language(const Options& given) {
   keywords.finish();
   check(options.training);
   return dict_of(listener.run([&] {
+    options.training.adapter = fetch_adapter(options.training.adapter);
     if (!options.model_folder.empty()) options.model_folder = fetch_model(options.model_folder);
     return train_language_model(options, listener.callbacks());
   }));

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# fresh.sh [--short | --kept [--sample [--base COMMIT] [--seconds N] [--seed WORD]]]: the README's commands on a machine
+# fresh.sh [--short | --arm64 | --kept [--sample [--base COMMIT] [--seconds N] [--seed WORD]]]: the README's commands on a machine
 # that nobody has prepared: a minimal Debian made by debootstrap, a clone of HEAD, and nothing but what the
 # commands install themselves. A warning of the compiler fails. Needs root.
 #
 # --short       only what configuring needs: packages, cmake, a program that finds the installed package
 # --kept        in a root that stays for the next time, with its packages, up to 30 days: the program is built
 #               and tested
+# --arm64       in a root that stays too: built by a cross compiler for arm64, the C++ tests under an emulator
 # --sample      there its clang reads sources for N seconds, and tests run for N seconds: first those that
 #               differ from COMMIT, then those that the seed draws
 # SUITE         bookworm (Debian 12) or trixie (Debian 13)
@@ -19,10 +20,10 @@ mode=whole sample= base=HEAD seconds=60 seed=$RANDOM
 arguments=("$@")
 while (($#)); do
   case $1 in
-    --short | --kept) mode=${1#--}; shift; continue ;;
+    --short | --kept | --arm64) mode=${1#--}; shift; continue ;;
     --sample) sample=1; shift; continue ;;
     --base | --seconds | --seed) (($# > 1)) || { echo "fresh.sh: $1 needs a value" >&2; exit 2; } ;;
-    *) echo "fresh.sh: expected --short, --kept, --sample, --base, --seconds or --seed, found '$1'" >&2; exit 2 ;;
+    *) echo "fresh.sh: expected --short, --arm64, --kept, --sample, --base, --seconds or --seed, found '$1'" >&2; exit 2 ;;
   esac
   declare "${1#--}=$2"
   shift 2
@@ -31,11 +32,14 @@ done
 
 # Folder that stays from run to run: results of compilers, and the root of --kept.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/longformer/fresh-$suite
+stays=
+if [[ $mode == kept || $mode == arm64 ]]; then stays=1; fi
+if [[ $mode == arm64 ]]; then cache+=-arm64; fi
 mkdir -p "$cache/ccache"
 
 # In mounts of its own, which end with this process.
 if [[ -z ${LONGFORMER_FRESH_ROOT:-} ]]; then
-  if [[ $mode == kept ]]; then
+  if [[ -n $stays ]]; then
     LONGFORMER_FRESH_ROOT=$cache/root KEEP=1
     exec 9>"$cache/lock"
     flock 9
@@ -79,7 +83,7 @@ trap 'echo "--- fresh $suite: $what FAILED" >&2' ERR
 # A root becomes whole at once or not at all.
 bootstrap() {
   local log=$root.log
-  if [[ $mode == kept && -n $(find "$root/etc/longformer-fresh" -mtime -30 2>/dev/null) ]]; then return; fi
+  if [[ -n $stays && -n $(find "$root/etc/longformer-fresh" -mtime -30 2>/dev/null) ]]; then return; fi
   rm -rf "$root" "$root.new"
   mkdir -m 755 "$root.new"
   debootstrap --variant=minbase "$suite" "$root.new" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$log" 2>&1 ||
@@ -154,10 +158,9 @@ package_installs() {
 }
 
 # Only the sample needs clang.
-# Several sources at once: everything is compiled anyway.
 program_builds() {
   inside "tools/packages.sh build ${sample:+lint} >/dev/null && make test-venv"
-  without_warnings "make build UNITY=ON"
+  without_warnings "make build"
 }
 
 program_works() {
@@ -195,7 +198,28 @@ drawn_tests_pass() {
   echo "$count tests of --seed $seed"
 }
 
+# Libraries of arm64 beside those of the root; programs that the build runs are the root's.
+arm64_packages() {
+  inside "dpkg --add-architecture arm64 && apt-get update -qq && tools/packages.sh arm64"
+}
+
+arm64_builds() {
+  without_warnings "cmake --preset arm64 && cmake --build --preset arm64 -- -k 0"
+  inside "qemu-aarch64-static build/arm64/longformer --version && file -b build/arm64/longformer | grep -q aarch64"
+}
+
+arm64_tests_pass() {
+  without_warnings "ctest --preset arm64"
+  grep -qE "^100% tests passed, 0 tests failed out of [0-9]+" "$root/said.log"
+}
+
 step "a minimal root, a clone of HEAD" make_root
+if [[ $mode == arm64 ]]; then
+  step "packages of arm64" arm64_packages
+  step "the program for arm64" arm64_builds
+  step "C++ tests under an emulator" arm64_tests_pass
+  exit 0
+fi
 if [[ $mode == kept ]]; then
   if [[ -n $sample ]]; then
     step "make build" program_builds

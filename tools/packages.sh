@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of the named groups (build, browser, corpora, lint, fresh) that are missing. Asks
+# Installs the Debian packages of the named groups (build, browser, corpora, lint, fresh, arm64) that are missing. Asks
 # the package manager only when something is missing, so a machine that has everything needs no root.
 # A user who cannot become root without being asked for a password gets the command to pass on.
 set -euo pipefail
@@ -13,12 +13,20 @@ java=openjdk-21-jre-headless
 declare -A groups=(
   [build]="g++ cmake ninja-build ccache pkg-config libdnnl-dev libhwy-dev nlohmann-json3-dev
            libcli11-dev libfmt-dev libutf8proc-dev libpugixml-dev libsqlite3-dev libstemmer-dev
-           libmd4c-dev libmd4c-html0-dev libcurl4-openssl-dev zlib1g-dev $boost libgtest-dev libgmock-dev librapidcheck-dev python3 python3-dev python3-venv python3-pip"
+           libmd4c-dev libmd4c-html0-dev libcurl4-openssl-dev libssl-dev zlib1g-dev $boost libgtest-dev libgmock-dev librapidcheck-dev python3 python3-dev python3-venv python3-pip"
   [browser]="chromium chromium-driver fonts-dejavu-core curl"
   [corpora]="$java"
   [lint]="clang clang-format clang-tidy libomp-dev"
   [fresh]="debootstrap git"
+  [arm64]="g++-aarch64-linux-gnu cmake ninja-build ccache pkg-config file python3 qemu-user-static"
 )
+# A build for arm64 takes the libraries of that architecture; headers alone are for all.
+for package in ${groups[build]}; do
+  case $package in
+    libcli11-dev | nlohmann-json3-dev) groups[arm64]+=" $package" ;;
+    lib*-dev | zlib1g-dev) groups[arm64]+=" $package:arm64" ;;
+  esac
+done
 
 missing=()
 for group in "${@:-build}"; do

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <limits>
@@ -13,7 +12,6 @@
 #include <variant>
 
 #include "document_stream.h"
-#include "hash.h"
 #include "longformer/checkpoint.h"
 #include "longformer/embedding.h"
 #include "longformer/error.h"
@@ -117,27 +115,13 @@ void check_resume(const EmbedFlags& flags) {
   }
 }
 
-/// Tells the tokenizers of folders apart.
-std::uint64_t hash_of_tokenizer(const std::string& folder) {
-  std::uint64_t hash = fnv1a({});
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
-        "merges.txt", "vocab.txt", "added_tokens.json", "spm.model"}) {
-    std::ifstream file(std::filesystem::path(folder) / name, std::ios::binary);
-    const std::string text(std::istreambuf_iterator<char>(file), {});
-    // The mark tells where a file ends.
-    hash = fnv1a("\1", fnv1a(text, hash));
-  }
-  return hash;
-}
-
 /// All that the vectors depend on, and what is read.
 RunSettings settings_of(const EmbedFlags& flags, const Embedder& embedder) {
   EmbedFlags copy = flags;
   RunSettings settings = {
       {"model", flags.model.model},
-      {"fingerprint", fmt::format("{:016x}-{:016x}", embedder.fingerprint(),
-                                  hash_of_tokenizer(find_model(flags.model.model)))},
+      {"fingerprint",
+       fmt::format("{:016x}-{:016x}", embedder.fingerprint(), embedder.tokenizer_fingerprint())},
       {"dtype", flags.model.dtype},
       {"field", flags.inputs.field},
       {"encoding", flags.inputs.encoding.name},
@@ -327,9 +311,15 @@ class EmbedRun {
   void leave_out_what_is_done() {
     ResumedOutput& resumed = *writer_.resumed();
     if (resumed.documents() > 0) {
-      messages_.note(fmt::format("{}: {} done before", flags_.output,
-                                 counted(resumed.documents(), "document")));
+      const std::string failed =
+          resumed.failed_before() > 0
+              ? fmt::format(", {} of them without a vector: their lines say why",
+                            resumed.failed_before())
+              : "";
+      messages_.note(fmt::format("{}: {} done before{}", flags_.output,
+                                 counted(resumed.documents(), "document"), failed));
     }
+    if (resumed.failed_before() > 0) messages_.failed();
     documents_.leave_out([&resumed](Document& document) { return resumed.is_done(document); });
   }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "longformer/checkpoint.h"
 #include "output.h"
@@ -69,18 +70,45 @@ void PullReport::tell_progress(const PullProgress& progress) {
   line_.tell(line);
 }
 
-void fetch_models(const CLI::App& verb, Messages& messages) {
+namespace {
+
+/// Fetches what a name stands for, where the cache lacks it.
+void fetch(const std::string& name, Messages& messages) {
+  if (!is_to_be_fetched(name)) return;
+  PullReport report(messages);
+  fetched_model(name, report.options());
+}
+
+/// Puts the folders of adapters in the place of their names.
+void find_adapters(CLI::App& verb, Messages& messages) {
+  const char* name = verb.get_name() == "convert" ? "--merge-adapter" : "--adapter";
+  if (!is_given(verb, name)) return;
+  CLI::Option* option = verb.get_option_no_throw(name);
+  const std::vector<std::string> given = option->results();
+  std::vector<std::string> found;
+  for (const std::string& value : given) {
+    const std::string place = place_of(verb, value);
+    fetch(place, messages);
+    found.push_back(value.substr(0, value.size() - place.size()) + find_adapter(place));
+  }
+  if (found == given) return;
+  option->clear();
+  for (const std::string& value : found) option->add_result(value);
+  option->run_callback();
+}
+
+}  // namespace
+
+void fetch_models(CLI::App& verb, Messages& messages) {
   // Beside these, the word in the place of MODEL is a file of data.
   const bool has_model = !is_given(verb, "--score") && !is_given(verb, "--config");
-  for (const char* name : {"MODEL", "SOURCE", "FIRST", "SECOND", "--rerank"}) {
+  for (const char* name : {"MODEL", "SOURCE", "FIRST", "SECOND", "--rerank", "--teacher"}) {
     if (!is_given(verb, name) || (!has_model && name == std::string("MODEL"))) continue;
     for (const std::string& value : verb.get_option(name)->results()) {
-      const std::string model = place_of(verb, value);
-      if (!is_to_be_fetched(model)) continue;
-      PullReport report(messages);
-      fetched_model(model, report.options());
+      fetch(place_of(verb, value), messages);
     }
   }
+  find_adapters(verb, messages);
 }
 
 }  // namespace longformer::cli

@@ -31,8 +31,8 @@ class PullReport {
   std::int64_t bytes_before_ = -1;
 };
 
-/// Fetches the models that the command line of a verb names, where the cache lacks them. Throws
-/// Error.
-void fetch_models(const CLI::App& verb, Messages& messages);
+/// Fetches the models that the command line of a verb names, where the cache lacks them, and puts
+/// the folders of adapters in the place of their names. Throws Error.
+void fetch_models(CLI::App& verb, Messages& messages);
 
 }  // namespace longformer::cli

@@ -71,7 +71,8 @@ void check_verb(const CLI::App& program, const std::vector<std::string>& argumen
 }
 
 /// The subcommand that the command line chose, innermost first.
-const CLI::App* chosen(const CLI::App* app) {
+template <typename App>
+App* chosen(App* app) {
   const auto parsed = app->get_subcommands();
   return parsed.empty() ? app : chosen(parsed.back());
 }
@@ -143,8 +144,7 @@ void add_quiet(CLI::App& program, bool& quiet) {
 }
 
 /// The program after its verb is known: what the action says, in the words of the command line.
-int work(const Action& action, const CLI::App& verb, bool quiet,
-         const std::vector<std::string>& typed) {
+int work(const Action& action, CLI::App& verb, bool quiet, const std::vector<std::string>& typed) {
   const std::vector<std::string> written = checked_outputs(verb);
   std::optional<StopSignals> signals;
   if (!written.empty()) {

@@ -74,8 +74,15 @@ std::optional<std::int64_t> rows_of_header(const std::string& header, std::int64
   return rows;
 }
 
-/// The document that a line is about, with its rows; an Error names the line.
-std::pair<Document, std::int64_t> document_of(const std::string& line, const std::string& place) {
+/// A document that is done: what its line says.
+struct DoneDocument {
+  Document document;
+  std::int64_t rows = 1;
+  bool has_error = false;
+};
+
+/// Throws Error that names the line.
+DoneDocument document_of(const std::string& line, const std::string& place) {
   const Json object = Json::parse(line, nullptr, false);
   if (!object.is_object() || !object.contains("file") || !object["file"].is_string()) {
     throw Error(
@@ -92,7 +99,7 @@ std::pair<Document, std::int64_t> document_of(const std::string& line, const std
   };
   document.line = number("line", 0);
   if (const auto id = object.find("id"); id != object.end()) document.id = id->dump();
-  return {std::move(document), number("rows", 1)};
+  return {std::move(document), number("rows", 1), object.contains("error")};
 }
 
 /// "--pooling mean" or "no --pooling"; of what is no option "vectors of 384".
@@ -251,10 +258,11 @@ ResumedOutput::Name ResumedOutput::name_of(const Document& document) {
 void ResumedOutput::recover() {
   std::ifstream file(lines_->path(), std::ios::binary);
   for (std::string line; std::getline(file, line) && !file.eof();) {
-    const auto [document, rows] =
+    const DoneDocument done =
         document_of(line, fmt::format("{}:{}", lines_->path(), documents_ + 1));
-    met_.emplace(name_of(document), false);
-    rows_ += rows;
+    met_.emplace(name_of(done.document), false);
+    rows_ += done.rows;
+    if (done.has_error) ++failed_before_;
     ++documents_;
     line_bytes_ += std::ssize(line) + 1;
   }

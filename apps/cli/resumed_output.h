@@ -63,6 +63,8 @@ class ResumedOutput {
 
   /// Documents and rows of the array that were there before.
   std::int64_t documents() const { return documents_; }
+  /// Those of them that have an error instead of a vector.
+  std::int64_t failed_before() const { return failed_before_; }
   std::int64_t rows() const { return rows_; }
 
   /// Whether a document was done before. One whose id has been met by this process gets an error.
@@ -101,6 +103,7 @@ class ResumedOutput {
   /// Whether this process has met a document that is done.
   std::unordered_map<Name, bool, FirstHash> met_;
 
+  std::int64_t failed_before_ = 0;
   /// Committed so far.
   std::int64_t documents_ = 0, rows_ = 0, line_bytes_ = 0;
   /// The group.

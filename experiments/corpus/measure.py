@@ -7,6 +7,10 @@ MODEL is a folder of sentence-transformers. The environment is that of `make cor
 `make oracle` (--peer: another folder of packages; none: ours alone). Both cut texts at the model's length and compute in fp32. An article counts
 from the first to the last batch of its pipeline: workers start, and load the model, before. Use of cores is processor time of the
 workers by cores and seconds, PSS is the sum over workers. A machine should be idle.
+
+Rows with "simulated" are no measurement: more actors than there are cores, each with threads of its own, take the batches of the first
+measurement, in turn and as long as they took there; between two batches of an actor lies the shortest such time that was
+measured, and the driver, of which there is one, spends on each batch its processor time of that measurement.
 """
 
 import argparse
@@ -86,19 +90,45 @@ class Theirs(Measured):
         return self.model.encode(texts, batch_size=16)
 
 
+def simulated(batches, actors, between, driver):
+    """Articles per second: (articles, seconds) of batches go to actors that are free, each through the driver."""
+    free, driver_free = [0.0] * actors, 0.0
+    for _, seconds in batches:
+        first = min(range(actors), key=free.__getitem__)
+        # The driver hands a batch out while the one before it is computed.
+        driver_free = max(driver_free, free[first] - between - driver) + driver
+        free[first] = max(driver_free, free[first]) + seconds + between
+    return sum(articles for articles, _ in batches) / max(free)
+
+
 def measure(worker, model, corpus, actors, threads, peer):
     import ray.data
-    from ray.data import ActorPoolStrategy
+    from ray.data import ActorPoolStrategy, DataContext
 
+    # A small corpus is one block by default, which one actor gets.
+    context = DataContext.get_current()
+    context.target_min_block_size, context.target_max_block_size = 1, 150_000
     documents = ray.data.read_parquet(str(corpus), override_num_blocks=32)
+    used = time.process_time()
     rows = documents.map_batches(worker, fn_constructor_args=(model, peer), batch_size=16, compute=ActorPoolStrategy(size=actors),
                                  num_cpus=threads).take_all()
+    driver = (time.process_time() - used) / len(rows)
     seconds = max(row["ended"] for row in rows) - min(row["began"] for row in rows)
     largest = {row["worker"]: max(one["mb"] for one in rows if one["worker"] == row["worker"]) for row in rows}
     texts = sum(row["texts"] for row in rows)
-    return {"package": worker.__name__.lower(), "actors": actors, "threads": threads, "articles": texts,
+    in_order = sorted(rows, key=lambda row: row["began"])
+    pauses = [later["began"] - row["ended"] for row, later in zip(in_order, in_order[1:]) if row["worker"] == later["worker"]]
+    parts = {"batches": [(row["texts"], row["ended"] - row["began"]) for row in in_order], "between": max(0.0, min(pauses)), "driver": driver}
+    return parts, {"package": worker.__name__.lower(), "actors": actors, "threads": threads, "articles": texts,
             "articles_per_second": round(texts / seconds, 2), "cores": round(sum(row["processor"] for row in rows) / seconds, 2),
             "workers": len(largest), "pss_mb": round(sum(largest.values()))}  # fmt: skip
+
+
+def write(row, results):
+    print(json.dumps(row), flush=True)
+    if results:
+        with results.open("a") as file:
+            print(json.dumps(row), file=file)
 
 
 def main():
@@ -123,11 +153,16 @@ def main():
         name = re.search(r"^Model name:\s+(.*)", cpu, re.M)[1]
         for worker in (Ours, Theirs) if pathlib.Path(chosen.peer).is_dir() else (Ours,):
             for actors, threads in SETTINGS:
-                row = {**measure(worker, os.path.abspath(chosen.model), corpus, actors, threads, chosen.peer), "model": chosen.model, "cpu": name}
-                print(json.dumps(row), flush=True)
-                if chosen.results:
-                    with chosen.results.open("a") as results:
-                        print(json.dumps(row), file=results)
+                parts, row = measure(worker, os.path.abspath(chosen.model), corpus, actors, threads, chosen.peer)
+                about = {"model": chosen.model, "cpu": name}
+                write({**row, **about}, chosen.results)
+                if worker is not Ours or actors > 1:
+                    continue
+                for count in (1, 2, 4, 8, 64):
+                    rate = simulated(parts["batches"] * 25, count, parts["between"], parts["driver"])
+                    write({"package": "ours", "simulated": True, "actors": count, "threads": threads, "articles": 25 * row["articles"],
+                           "articles_per_second": round(rate, 2), "between_ms": round(1e3 * parts["between"], 1),
+                           "driver_ms": round(1e3 * parts["driver"], 1), **about}, chosen.results)  # fmt: skip
 
 
 if __name__ == "__main__":

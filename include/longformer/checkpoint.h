@@ -20,6 +20,10 @@ namespace longformer {
 /// that would fetch a model that is not there.
 std::string find_model(const std::string& name);
 
+/// The folder of an adapter: the snapshot in the cache for a name of the Hub, else the name as it
+/// is, also where there is no such folder.
+std::string find_adapter(const std::string& name);
+
 /// Whether fetched_model would fetch: the name has an owner, is neither a file nor a folder, nor
 /// would it lie in a folder that is here; the cache has no such model, or one without its weights;
 /// and HF_HUB_OFFLINE is not set.

@@ -1,6 +1,6 @@
-"""Batches of a corpus in the forms that frameworks pass: a mapping of columns (Ray, datasets), a frame of pandas, a
-table or record batch of pyarrow. A batch comes back in the form that it had. pandas and pyarrow are never imported
-here: who passes their objects has loaded them."""
+"""Rows with named columns in the forms that packages pass: a mapping of columns (Ray, datasets), a frame of pandas, a
+table or record batch of pyarrow; `_tables` has the others. Rows come back in the form that they had. pandas and pyarrow
+are never imported here: who passes their objects has loaded them."""
 
 from __future__ import annotations
 
@@ -52,6 +52,11 @@ class Vectors:
         """A matrix, or objects where a row has none."""
         return _objects(self.rows) if any(row is None for row in self.rows) else self.as_matrix(0)
 
+    def as_polars(self, polars: Any, name: str) -> Any:
+        """Array(Float32, size), or List(Float32)."""
+        kind = polars.Array(polars.Float32, self.size) if self.is_fixed else polars.List(polars.Float32)
+        return polars.Series(name, [None if row is None else row.tolist() for row in self.rows], dtype=kind)
+
     def as_arrow(self, arrow: Any) -> Any:
         """FixedSizeList<float32>[size], or List<float32>: always in a task of Spark, which does not read the other."""
         if not self.is_fixed or spark_task() is not None:
@@ -73,8 +78,16 @@ class Values:
         return self.rows
 
     def as_numpy(self) -> npt.NDArray[Any]:
-        is_numbers = self.types == "int64" and None not in self.rows
-        return np.array(self.rows, np.int64) if is_numbers else _objects(self.rows)
+        kind = self.types if isinstance(self.types, str) else ""
+        is_numbers = kind in ("int64", "float32") and None not in self.rows
+        return np.array(self.rows, kind) if is_numbers else _objects(self.rows)
+
+    def as_polars(self, polars: Any, name: str) -> Any:
+        kinds = {"string": polars.String, "int64": polars.Int64, "float32": polars.Float32}
+        if isinstance(self.types, str):
+            return polars.Series(name, self.rows, dtype=kinds[self.types])
+        record = polars.Struct({field: kinds[kind] for field, kind in self.types.items()})
+        return polars.Series(name, self.rows, dtype=polars.List(record))
 
     def as_arrow(self, arrow: Any) -> Any:
         if isinstance(self.types, str):
@@ -106,14 +119,34 @@ class Batch(ABC):
     #: Names of the columns, in their order.
     names: list[str]
 
-    def values(self, column: str) -> list[Any]:
-        """The values of a column as Python has them."""
-        if column not in self.names:
-            raise Error(f"column: expected one of {', '.join(self.names)}, found {found(column)}")
-        return self._values(column)
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many rows there are."""
+
+    def values(self, column: str, option: str = "column") -> list[Any]:
+        """The values of a column as Python has them. `option` is where the caller got the name from."""
+        places = [place for place, name in enumerate(self.names) if name == column]
+        if len(places) == 1:
+            return self.values_at(places[0])
+        if places:
+            reason = f"expected one column {found(column)}, found {len(places)} of this name"
+        else:
+            reason = f"expected one of {', '.join(self.names) or 'some columns'}, found {found(column)}"
+        raise about_option(option, reason)
 
     @abstractmethod
-    def _values(self, column: str) -> list[Any]: ...
+    def values_at(self, place: int) -> list[Any]:
+        """The values of the column at this place of `names`."""
+
+    def label_of(self, row: int) -> Any:
+        """The name of a row in an index of labels; None where rows have their numbers alone."""
+        return None
+
+    def row_name(self, row: int) -> str:
+        """A row as an error text calls it."""
+        label = self.label_of(row)
+        return f"row {row}" if label is None else f"row {row} (index {label!r})"
 
     @abstractmethod
     def with_columns(self, columns: Mapping[str, Column]) -> Any:
@@ -124,62 +157,86 @@ class Batch(ABC):
         """A batch of these rows."""
 
 
-class _MappingBatch(Batch):
+def about_option(option: str, reason: str) -> Error:
+    """An error about an option."""
+    error = Error(f"{option}: {reason}")
+    error.option = option
+    return error
+
+
+class MappingBatch(Batch):
     """A mapping from names to arrays or lists."""
 
     def __init__(self, batch: Mapping[str, Any]) -> None:
         self._columns = {name: one if isinstance(one, (np.ndarray, list)) else list(one) for name, one in batch.items()}
-        self.names = list(self._columns)
+        self.names = [str(name) for name in self._columns]
         sizes = {len(one) for one in self._columns.values()}
         if len(sizes) > 1:
             raise Error(f"batch: expected columns of one length, found {' and '.join(map(str, sorted(sizes)))}")
         # New columns are lists if any column is one.
         self._is_numpy = all(isinstance(one, np.ndarray) for one in self._columns.values())
 
-    def _values(self, column: str) -> list[Any]:
-        values = self._columns[column]
+    @property
+    def size(self) -> int:
+        return len(next(iter(self._columns.values()), ()))
+
+    def values_at(self, place: int) -> list[Any]:
+        label = list(self._columns)[place]
+        values = self._columns[label]
         if isinstance(values, np.ndarray) and values.ndim == 1:
             return list(values.tolist())
-        return as_items(values, f"batch[{column!r}]", "a column of texts")
+        return as_items(values, f"batch[{label!r}]", "a column of texts")
 
     def with_columns(self, columns: Mapping[str, Column]) -> dict[str, Any]:
-        made = {name: one.as_numpy() if self._is_numpy else one.as_list() for name, one in columns.items()}
+        # Keys may be other than texts.
+        keys = dict(zip(self.names, self._columns))
+        made = {keys.get(name, name): one.as_numpy() if self._is_numpy else one.as_list() for name, one in columns.items()}
         return {**self._columns, **made}
 
     def repeated(self, rows: list[int]) -> Batch:
         at = np.array(rows, np.intp)
-        return _MappingBatch(
+        return MappingBatch(
             {name: one[at] if isinstance(one, np.ndarray) else [one[row] for row in rows] for name, one in self._columns.items()}
         )
 
 
-class _FrameBatch(Batch):
+class FrameBatch(Batch):
     """A frame of pandas."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
         self.names = [str(name) for name in frame.columns]
 
-    def _values(self, column: str) -> list[Any]:
-        values = self._frame[column]
-        if values.ndim != 1:
-            raise Error(f"column: expected one column {found(column)}, found {values.shape[1]} of this name")
-        return list(values.tolist())
+    @property
+    def size(self) -> int:
+        return len(self._frame)
+
+    def values_at(self, place: int) -> list[Any]:
+        return list(self._frame.iloc[:, place].tolist())
+
+    def label_of(self, row: int) -> Any:
+        index = self._frame.index
+        is_usual = isinstance(index, sys.modules["pandas"].RangeIndex) and index.start == 0 and index.step == 1
+        return None if is_usual else index[row]
 
     def with_columns(self, columns: Mapping[str, Column]) -> Any:
         pandas, index = sys.modules["pandas"], self._frame.index
-        made = {}
+        frame = self._frame.copy(deep=False)
         for name, one in columns.items():
             is_text = isinstance(one, Values) and one.types == "string"
             array = _objects(one.as_list()) if is_text or isinstance(one, Vectors) else one.as_numpy()
-            made[name] = pandas.Series(array, index=index, dtype=array.dtype)
-        return self._frame.assign(**made)
+            # Names of columns may be other than texts.
+            levels = frame.columns.nlevels
+            new = name if levels == 1 else (name, *[""] * (levels - 1))
+            label = frame.columns[self.names.index(name)] if name in self.names else new
+            frame[label] = pandas.Series(array, index=index, dtype=array.dtype)
+        return frame
 
     def repeated(self, rows: list[int]) -> Batch:
-        return _FrameBatch(self._frame.iloc[rows])
+        return FrameBatch(self._frame.iloc[rows])
 
 
-class _ArrowBatch(Batch):
+class ArrowBatch(Batch):
     """A table or a record batch of pyarrow."""
 
     def __init__(self, batch: Any) -> None:
@@ -188,8 +245,12 @@ class _ArrowBatch(Batch):
         self._table = self._arrow.Table.from_batches([batch]) if self._is_record_batch else batch
         self.names = list(self._table.column_names)
 
-    def _values(self, column: str) -> list[Any]:
-        values = self._table.column(column)
+    @property
+    def size(self) -> int:
+        return int(self._table.num_rows)
+
+    def values_at(self, place: int) -> list[Any]:
+        values = self._table.column(place)
         try:
             return list(values.to_pylist())
         except UnicodeDecodeError:
@@ -216,7 +277,7 @@ class _ArrowBatch(Batch):
         plain = {self._arrow.string_view(): self._arrow.large_string(), self._arrow.binary_view(): self._arrow.large_binary()}
         fields = [field.with_type(plain.get(field.type, field.type)) for field in self._table.schema]
         table = self._table.cast(self._arrow.schema(fields, self._table.schema.metadata))
-        taken = _ArrowBatch(table.take(self._arrow.array(rows, self._arrow.int64())))
+        taken = ArrowBatch(table.take(self._arrow.array(rows, self._arrow.int64())))
         taken._is_record_batch = self._is_record_batch
         return taken
 
@@ -228,20 +289,7 @@ def _value_of(scalar: Any) -> Any:
         return Unreadable(f"expected UTF-8, found the byte 0x{error.object[error.start]:02x} at byte {error.start}")
 
 
-def _is_of(value: Any, module: str, *names: str) -> bool:
+def is_of(value: Any, module: str, *names: str) -> bool:
     """Whether a value is of a class of a module that may not be loaded."""
     loaded = sys.modules.get(module)
     return loaded is not None and any(isinstance(value, getattr(loaded, name, ())) for name in names)
-
-
-def batch_of(value: Any) -> Batch:
-    """The batch as the classes of this module read it."""
-    if isinstance(value, Mapping):
-        return _MappingBatch(value)
-    if _is_of(value, "pandas", "DataFrame"):
-        return _FrameBatch(value)
-    if _is_of(value, "pyarrow", "Table", "RecordBatch"):
-        return _ArrowBatch(value)
-    raise TypeError(
-        f"batch: expected a mapping of columns, a pandas.DataFrame, a pyarrow.Table or a pyarrow.RecordBatch, found {found(value)}"
-    )

@@ -38,7 +38,7 @@ def as_text(value: Any, name: str) -> str:
     return value
 
 
-def _columns(value: Any) -> list[str] | None:
+def columns_of(value: Any) -> list[str] | None:
     """The names of a table's columns (pandas, polars, pyarrow, datasets); None for what is no table."""
     # `columns` of pyarrow are the values.
     for member in ("column_names", "columns"):
@@ -55,7 +55,7 @@ def as_items(value: Any, name: str, what: str) -> list[Any]:
     def refuse(kind: str, advice: str) -> TypeError:
         return TypeError(f"{name}: expected {what}, found {kind}: pass {advice}")
 
-    columns = _columns(value)
+    columns = columns_of(value)
     if columns is not None:
         column = next((one for one in columns if one in ("text", "texts", "sentence")), (columns or ["text"])[0])
         listed = ", ".join(columns[:8]) + (", …" if len(columns) > 8 else "")
@@ -102,7 +102,7 @@ def as_path(value: Any, name: str) -> str:
     try:
         path = os.fspath(value)
     except TypeError:
-        kind = found(value) if _columns(value) is None else f"a table ({type(value).__name__}): write it to a file"
+        kind = found(value) if columns_of(value) is None else f"a table ({type(value).__name__}): write it to a file"
         raise TypeError(f"{name}: expected a path, found {kind}") from None
     return os.fsdecode(path)
 

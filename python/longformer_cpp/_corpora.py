@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._arrays import FloatArray
-from ._batches import Batch, Column, Unreadable, Values, Vectors, batch_of, spark_task
+from ._batches import Batch, Column, Unreadable, Values, Vectors, spark_task
 from ._checks import as_path, as_text, found, is_missing, lasting_name
 from ._embedding import Embedder, Passages
 from ._native import Error
-from ._tasks import Classifier, QuestionAnswerer, Tagger
+from ._options import described, options_of_call
+from ._tables import batch_of
+from ._tasks import Classifier, QuestionAnswerer, Tagger, entity_column
 
 if TYPE_CHECKING:
     from . import Model
 
+#: Options of Embedder.encode that the contract says otherwise.
+_OTHERWISE_HERE = ("sentences", "batch_size", "show_progress_bar", "output_value", "precision", "convert_to_numpy",
+                   "convert_to_tensor", "device", "truncate", "split", "text_field")  # fmt: skip
 #: Overlap of segments of a long document, as the verbs have it.
 _STRIDE = 128
 _MODELS: dict[tuple[Any, ...], Model] = {}
@@ -59,7 +64,7 @@ def shared_model(folder: str, dtype: str, threads: int | None, adapter: str | No
 def _reason(error: Exception) -> str:
     """The message of an error about one document, without the number that it had in the call."""
     text, number = str(error), getattr(error, "document", None)
-    for prefix in (f"document {number}: ", f"question {number}: ", "texts[0]: "):
+    for prefix in (f"document {number}: ", f"question {number}: "):
         text = text.removeprefix(prefix)
     return text
 
@@ -72,8 +77,8 @@ def _options_of(call: Callable[..., Any], *but: str) -> set[str]:
 class BatchModel(ABC):
     """The contract of all classes for corpora.
 
-    An object is called with a batch (a mapping of columns, a pandas frame, a pyarrow table or record batch) and returns
-    the same kind with columns added. It keeps no weights: it pickles as a folder and options, loads the model at its
+    An object is called with a batch (a mapping of columns, a frame of pandas or polars, a pyarrow table or record batch,
+    a Dataset, a list of dicts) and returns the same kind with columns added. It keeps no weights: it pickles as a folder and options, loads the model at its
     first call in a worker, and shares it with every other object of that worker with the same folder and
     options. Results of a document do not depend on the others of its batch.
     """
@@ -210,6 +215,8 @@ class BatchEmbedder(BatchModel):
     document without passages keeps one row.
     """
 
+    @options_of_call(Embedder.encode, *_OTHERWISE_HERE)
+    @options_of_call(Embedder.encode_passages, "text")
     def __init__(
         self,
         folder: str | os.PathLike[str],
@@ -241,8 +248,7 @@ class BatchEmbedder(BatchModel):
     def _known(self) -> set[str]:
         if self.passages:
             return _options_of(Embedder.encode_passages, "text")
-        form = ("sentences", "batch_size", "show_progress_bar", "output_value", "precision", "convert_to_numpy")
-        return _options_of(Embedder.encode, *form, "convert_to_tensor", "device", "truncate", "split")
+        return _options_of(Embedder.encode, *_OTHERWISE_HERE)
 
     @property
     def embedder(self) -> Embedder:
@@ -332,6 +338,7 @@ class BatchClassifier(_BatchReader):
 
     _task = "classify"
 
+    @options_of_call(Classifier.__call__, "texts", "pairs", "truncate", "text_field", "pair_field")
     def __init__(
         self,
         folder: str | os.PathLike[str],
@@ -351,7 +358,7 @@ class BatchClassifier(_BatchReader):
         super().__init__(folder, column, output, long, threads, strict, error, {**options, **load})
 
     def _known(self) -> set[str]:
-        return _options_of(Classifier.__call__, "texts", "pairs", "truncate")
+        return _options_of(Classifier.__call__, "texts", "pairs", "truncate", "text_field", "pair_field")
 
     def _compute(self, texts: list[Any]) -> list[Any]:
         made = self.model._classifier(texts, **self._reading())
@@ -367,6 +374,7 @@ class BatchTagger(_BatchReader):
 
     _task = "ner"
 
+    @options_of_call(Tagger.__call__, "texts", "truncate", "text_field")
     def __init__(
         self,
         folder: str | os.PathLike[str],
@@ -386,19 +394,13 @@ class BatchTagger(_BatchReader):
         super().__init__(folder, column, output, long, threads, strict, error, {**options, **load})
 
     def _known(self) -> set[str]:
-        return _options_of(Tagger.__call__, "texts", "truncate")
+        return _options_of(Tagger.__call__, "texts", "truncate", "text_field")
 
     def _compute(self, texts: list[Any]) -> list[Any]:
-        return [
-            [
-                {"label": one.label, "score": one.score, "start": one.begin, "end": one.end, "text": one.text}
-                for one in document
-            ]
-            for document in self.model._tagger(texts, **self._reading())
-        ]
+        return list(self.model._tagger(texts, **self._reading()))
 
     def _column(self, results: list[Any]) -> Column:
-        return Values(results, {"label": "string", "score": "float32", "start": "int64", "end": "int64", "text": "string"})
+        return entity_column(results)
 
 
 class BatchAnswerer(_BatchReader):
@@ -409,6 +411,7 @@ class BatchAnswerer(_BatchReader):
 
     _task = "qa"
 
+    @options_of_call(QuestionAnswerer.__call__, "question", "documents", "truncate", "best")
     def __init__(
         self,
         folder: str | os.PathLike[str],
@@ -475,6 +478,7 @@ class BatchAnswerer(_BatchReader):
 class BatchSummarizer(BatchModel):
     """Summaries of documents in the column `summary`, by a model with a decoder."""
 
+    @described("write", but=("truncate", "refuse", "extend"))
     def __init__(
         self,
         folder: str | os.PathLike[str],

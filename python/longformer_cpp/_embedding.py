@@ -12,9 +12,11 @@ import numpy as np
 
 from . import _native
 from ._arrays import FloatArray
+from ._batches import Vectors
 from ._checks import as_count, as_items, as_one_or_more, as_text, found, given
 from ._native import Error
-from ._options import described
+from ._options import described, options_of_call
+from ._tables import batch_of, is_table, table_texts, with_results
 
 if TYPE_CHECKING:
     from . import Model
@@ -137,7 +139,7 @@ class Embedder:
     @described("encode")
     def encode(
         self,
-        sentences: str | Sequence[str],
+        sentences: Any,
         prompt_name: str | None = None,
         prompt: str | None = None,
         batch_size: int | None = None,
@@ -156,14 +158,17 @@ class Embedder:
         split: bool = False,
         global_attention: str | None = None,
         batch_tokens: int = 16384,
+        text_field: str = "text",
     ) -> Any:
         """The vectors of texts, float32 [texts, embedding size]; of a single text [embedding size]. The first
         keywords are those of sentence-transformers: with output_value "token_embeddings" a list of arrays
         [tokens, hidden size], with convert_to_numpy False a list of vectors. normalize_embeddings None: as the
         folder says. The others are those of `longformer embed`: a text that is too long is an error unless
         truncate keeps its beginning, or split reads it in segments. batch_size is how many texts are in work
-        at a time, and changes no vector."""
-        texts = as_one_or_more(sentences, "sentences")
+        at a time, and changes no vector. A table, whose texts are in the column text_field, comes back with the
+        column embedding."""
+        table = batch_of(sentences) if is_table(sentences) else None
+        texts = as_one_or_more(sentences, "sentences") if table is None else table_texts(table, text_field)
         if precision != "float32":
             raise Error(f"precision: expected float32, found {found(precision)}")
         if device not in (None, "cpu"):
@@ -189,6 +194,8 @@ class Embedder:
         if output_value == "token_embeddings":
             options["pooling"] = "tokens"
         per_token = options["pooling"] == "tokens"
+        if table is not None and (per_token or output_value is None or convert_to_tensor):
+            raise Error("sentences: expected texts for what is no vector for each text, found a table")
         vectors = self._vectors(texts, options, batch_size, show_progress_bar)
         if per_token:
             results = [_as_tensor(rows) if convert_to_tensor else rows for rows, *_ in vectors]
@@ -196,6 +203,8 @@ class Embedder:
         rows = [row for row, *_ in vectors]
         width = min(self.embedding_size, truncate_dim or self.embedding_size)
         matrix = np.concatenate(rows) if rows else np.zeros((0, width), np.float32)
+        if table is not None:
+            return with_results(table, {"embedding": Vectors(list(matrix), width)})
         if output_value is None:
             return [
                 {"sentence_embedding": vector, "tokens": tokens, "truncated": cut}
@@ -228,11 +237,13 @@ class Embedder:
                 raise
         return results
 
-    def encode_query(self, sentences: str | Sequence[str], **options: Any) -> Any:
+    @options_of_call(encode)
+    def encode_query(self, sentences: Any, **options: Any) -> Any:
         """encode with the prompt "query" of the folder."""
         return self.encode(sentences, **{"prompt_name": "query", **options})
 
-    def encode_document(self, sentences: str | Sequence[str], **options: Any) -> Any:
+    @options_of_call(encode)
+    def encode_document(self, sentences: Any, **options: Any) -> Any:
         """encode with the prompt "document" of the folder."""
         return self.encode(sentences, **{"prompt_name": "document", **options})
 

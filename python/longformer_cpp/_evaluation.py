@@ -13,6 +13,8 @@ from typing import Any
 from . import _native
 from ._checks import as_path, found
 from ._native import Error
+from ._options import described
+from ._table_files import data_files
 
 
 @dataclass(frozen=True)
@@ -100,20 +102,30 @@ def _in_form(lines: bytes, form: str) -> bytes:
     return text.getvalue().encode()
 
 
-def evaluate(native: _native.Model, data: str | os.PathLike[str], options: dict[str, Any]) -> Evaluation:
+def _of_row(prediction: dict[str, Any]) -> dict[str, Any]:
+    """A prediction for an example of a table: with its row from 0 in place of the line of a file."""
+    line = prediction.pop("line", None)
+    return prediction if line is None else {"row": line - 1, **prediction}
+
+
+def evaluate(native: _native.Model, data: Any, options: dict[str, Any]) -> Evaluation:
     names = ("predictions", "official_predictions", "write_selected")
     files = {name: options.get(name) for name in names}
     wanted = {name: value not in (None, False) for name, value in files.items()}
     keeps = files["predictions"] is True
     form = "" if keeps or not wanted["predictions"] else _form_of(as_path(files["predictions"], "predictions"))
-    report, *written = _native.evaluate(native, as_path(data, "data"), {**options, **wanted})
+    with data_files({"data": data}, options) as read:
+        report, *written = _native.evaluate(native, read.paths["data"], {**options, **wanted})
+        report["first_skipped"] = read.told(report["first_skipped"])
+        report["notes"] = [read.told(note) for note in report["notes"]]
     for (name, file), text in zip(files.items(), written):
         if wanted[name] and not (name == "predictions" and keeps):
             pathlib.Path(as_path(file, name)).write_bytes(_in_form(text, form) if name == "predictions" else text)
     rows = [json.loads(line) for line in written[0].splitlines()] if keeps else []
-    return evaluation_of(report, rows)
+    return evaluation_of(report, [_of_row(row) for row in rows] if read.has_tables else rows)
 
 
+@described("score")
 def score(
     predictions: str | os.PathLike[str],
     data: str | os.PathLike[str],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _native
-from ._checks import as_integer, as_texts
+from ._checks import as_integer, as_texts, given
 from ._tasks import model_of
 
 
@@ -49,34 +49,82 @@ def compare_models(
     return ModelComparison([LayerDifference(*layer) for layer in layers], count, tokens)
 
 
-def bench_attention(**options: Any) -> dict[str, Any]:
-    """Times one layer of attention on random inputs: n, heads, head_size, window, dilation, global_tokens, causal,
-    backend, pass_ ("forward" or "backward"), pattern, rows, features, dtype, threads, repeats. The keys of the result are
-    those of `longformer bench attention --json`, with the shortest and the longest time."""
-    return _native.bench_attention(options)
+def bench_attention(
+    *,
+    n: int = 4096,
+    heads: int = 12,
+    head_size: int = 64,
+    window: int = 512,
+    dilation: int = 1,
+    global_tokens: int = 0,
+    causal: bool = False,
+    backend: str = "fused",
+    pass_: str = "forward",
+    pattern: str = "band",
+    rows: int = 256,
+    features: int = 256,
+    dtype: str = "fp32",
+    threads: int = 0,
+    repeats: int = 5,
+) -> dict[str, Any]:
+    """Times one layer of attention on random inputs, forward or backward (pass_): a band, or the pattern linformer with so
+    many rows, or performer with so many features. The keys of the result are those of `longformer bench attention --json`,
+    with the shortest and the longest time."""
+    return _native.bench_attention(given(locals()))
 
 
-def bench_model(model: Any = None, config: Any = None, **options: Any) -> dict[str, Any]:
-    """Times forward passes of a folder, or of random weights of a config.json, over one document of random tokens: n,
-    global_tokens, dtype, threads, repeats."""
-    return _native.bench_model({**options, "model": model, "config": config})
+def bench_model(
+    model: Any = None,
+    config: Any = None,
+    *,
+    n: int = 4096,
+    global_tokens: int = 0,
+    dtype: str = "fp32",
+    threads: int = 0,
+    repeats: int = 5,
+) -> dict[str, Any]:
+    """Times forward passes of a folder, or of random weights of a config.json, over one document of n random tokens."""
+    return _native.bench_model(given(locals()))
 
 
-def bench_train(model: Any = None, config: Any = None, **options: Any) -> dict[str, Any]:
-    """Times training steps of one document of random tokens: n, text_tokens, optim, gradient_checkpointing, lora_rank,
-    dtype, threads, repeats."""
-    return _native.bench_train({**options, "model": model, "config": config})
+def bench_train(
+    model: Any = None,
+    config: Any = None,
+    *,
+    n: int = 4096,
+    text_tokens: int = 256,
+    optim: str = "adamw",
+    gradient_checkpointing: bool = False,
+    lora_rank: int = 0,
+    dtype: str = "fp32",
+    threads: int = 0,
+    repeats: int = 3,
+) -> dict[str, Any]:
+    """Times training steps of one document of n random tokens."""
+    return _native.bench_train(given(locals()))
 
 
-def bench_generate(model: Any = None, config: Any = None, **options: Any) -> dict[str, Any]:
-    """Times a model that writes texts about documents of random tokens: n, new_tokens, beams, documents, dtype,
-    threads, repeats."""
-    return _native.bench_generate({**options, "model": model, "config": config})
+def bench_generate(
+    model: Any = None,
+    config: Any = None,
+    *,
+    n: int = 4096,
+    new_tokens: int = 32,
+    beams: int = 1,
+    documents: int = 1,
+    dtype: str = "fp32",
+    threads: int = 0,
+    repeats: int = 3,
+) -> dict[str, Any]:
+    """Times a model that writes texts about documents of n random tokens."""
+    return _native.bench_generate(given(locals()))
 
 
-def bench_search(**options: Any) -> dict[str, Any]:
-    """Times the scan of a dense search over random vectors in memory: passages, vector_size, top_k, threads, repeats."""
-    return _native.bench_search(options)
+def bench_search(
+    *, passages: int = 1000000, vector_size: int = 384, top_k: int = 10, threads: int = 0, repeats: int = 21
+) -> dict[str, Any]:
+    """Times the scan of a dense search over random vectors in memory."""
+    return _native.bench_search(given(locals()))
 
 
 def machine_name(threads: int = 0) -> str:

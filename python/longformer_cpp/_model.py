@@ -7,7 +7,7 @@ import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from ._evaluation import Evaluation, evaluate
 from ._explanation import Explanation
 from ._generation import GeneratedTexts, TextGenerator, WrittenDocument
 from ._native import Error
-from ._options import described
+from ._options import described, options_of_call
 from ._reranking import RankedText, Reranker
 from ._search import SearchHit, SearchIndex
+from ._tables import is_table
 from ._tasks import (
     Answer,
     Choice,
@@ -276,26 +277,32 @@ class Model:
     def _filler(self) -> MaskFiller:
         return MaskFiller(self)
 
-    def encode(self, sentences: str | Sequence[str], **options: Any) -> Any:
+    @options_of_call(Embedder.encode)
+    def encode(self, sentences: Any, **options: Any) -> Any:
         """The vectors of texts: see Embedder.encode."""
         return self._embedder.encode(sentences, **options)
 
+    @options_of_call(Embedder.encode_passages)
     def encode_passages(self, text: str, **options: Any) -> Passages:
         """The vectors of the passages of a document: see Embedder.encode_passages."""
         return self._embedder.encode_passages(text, **options)
 
+    @options_of_call(SearchIndex.query)
     def search(
         self,
         question: str,
-        documents: str | Sequence[str] | Mapping[str, str],
+        documents: Any,
         passage_tokens: int | None = None,
         context: str | None = None,
         passage_prompt: str | None = None,
         language: str | None = None,
+        text_field: str = "text",
+        id_field: str | None = None,
         **options: Any,
     ) -> list[SearchHit]:
-        """The best passages of documents, which are texts by their names, or a list whose numbers are the names: an
-        index in memory for one question. Options are those of SearchIndex and SearchIndex.query."""
+        """The best passages of documents, which are texts by their names, a list whose numbers are the names, or a table
+        as SearchIndex.add_documents takes it: an index in memory for one question. Options are those of SearchIndex
+        and SearchIndex.query."""
         index = SearchIndex(
             self._embedder,
             passage_tokens=passage_tokens,
@@ -303,42 +310,55 @@ class Model:
             passage_prompt=passage_prompt,
             language=language,
         )
-        if isinstance(documents, Mapping):
-            named = list(documents.items())
-        else:
-            named = [(str(i), text) for i, text in enumerate(as_one_or_more(documents, "documents"))]
-        for name, text in named:
-            index.add(name, text)
+        if not isinstance(documents, Mapping) and not is_table(documents):
+            documents = {str(i): text for i, text in enumerate(as_one_or_more(documents, "documents"))}
+        index.add_documents(documents, text_field, id_field)
         return index.query(question, **options)
 
+    @options_of_call(Reranker.__call__)
     def rerank(self, query: str, texts: str | Sequence[str], **options: Any) -> list[RankedText]:
         """Texts in the order of their relevance to a query: see Reranker."""
         return self._reranker(query, texts, **options)
 
-    def classify(self, texts: str | Sequence[str], **options: Any) -> list[Classification]:
-        """The classes of texts: see Classifier."""
+    @overload
+    def classify(self, texts: str | Sequence[str], **options: Any) -> list[Classification]: ...
+    @overload
+    def classify(self, texts: Any, **options: Any) -> Any: ...
+    @options_of_call(Classifier.__call__)
+    def classify(self, texts: Any, **options: Any) -> Any:
+        """The classes of texts, or a table with them: see Classifier."""
         return self._classifier(texts, **options)
 
+    @options_of_call(Classifier.explain)
     def explain(self, texts: str | Sequence[str], method: str = "integrated", **options: Any) -> list[Explanation]:
         """Why texts belong to their classes: see Classifier.explain."""
         return self._classifier.explain(texts, method, **options)
 
-    def ner(self, texts: str | Sequence[str], **options: Any) -> list[list[Entity]]:
-        """The entities in texts: see Tagger."""
+    @overload
+    def ner(self, texts: str | Sequence[str], **options: Any) -> list[list[Entity]]: ...
+    @overload
+    def ner(self, texts: Any, **options: Any) -> Any: ...
+    @options_of_call(Tagger.__call__)
+    def ner(self, texts: Any, **options: Any) -> Any:
+        """The entities in texts, or a table with them: see Tagger."""
         return self._tagger(texts, **options)
 
+    @options_of_call(QuestionAnswerer.__call__)
     def qa(self, question: str, documents: str | Sequence[str], **options: Any) -> list[Answer]:
         """Answers to a question in documents: see QuestionAnswerer."""
         return self._answerer(question, documents, **options)
 
+    @options_of_call(Chooser.__call__)
     def choose(self, question: str, choices: Sequence[str], **options: Any) -> Choice:
         """The best of several answers: see Chooser."""
         return self._chooser(question, choices, **options)
 
+    @options_of_call(CoreferenceResolver.__call__)
     def coref(self, text: str, **options: Any) -> Clusters:
         """Which mentions of a text mean the same: see CoreferenceResolver."""
         return self._resolver(text, **options)
 
+    @options_of_call(MaskFiller.__call__)
     def fill_mask(self, texts: str | Sequence[str], **options: Any) -> list[FilledText]:
         """The likeliest tokens where texts have a mask: see MaskFiller."""
         return self._filler(texts, **options)
@@ -367,11 +387,15 @@ class Model:
         return self._writer.write(texts, False, callback, options)
 
     @described("evaluate")
-    def evaluate(self, data: str | os.PathLike[str], **options: Any) -> Evaluation:
-        """How well the model does on a data set with labels, with the options of `longformer evaluate`: task, format,
+    def evaluate(
+        self, data: Any, *, predictions: Any = None, official_predictions: Any = None, write_selected: Any = None, **options: Any
+    ) -> Evaluation:
+        """How well the model does on a data set with labels, a file or folder, or a table (a frame of pandas or polars, a
+        pyarrow.Table, a datasets.Dataset, a list of dicts), with the options of `longformer evaluate`: task, format,
         truncate, stride, skip_invalid and so on. predictions=True keeps what the model says of every example;
         predictions, official_predictions and write_selected are else the files to write."""
-        return evaluate(self._native, data, options)
+        files = {"predictions": predictions, "official_predictions": official_predictions, "write_selected": write_selected}
+        return evaluate(self._native, data, {**options, **files})
 
     @property
     def head(self) -> str:
@@ -455,6 +479,7 @@ class Model:
         token has global attention unless the mask says so, as in `transformers`."""
         return self._writer.logits(input_ids, decoder_input_ids, attention_mask, global_attention_mask)
 
+    @described("generate")
     def generate(
         self,
         input_ids: Any,

@@ -6,14 +6,16 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _native
+from ._batches import Column, Values
 from ._checks import as_count, as_one_or_more, as_text, as_texts, counted, given
 from ._checks import found as shown
 from ._explanation import Explanation, explanation_of
 from ._native import Error
 from ._options import described
+from ._tables import batch_of, is_table, table_texts, with_results
 
 if TYPE_CHECKING:
     from . import Model
@@ -53,13 +55,14 @@ class Classifier:
 
     classifier = longformer_cpp.Classifier("folder")
     best = classifier(["a text"])[0].labels[0]
+    frame = classifier(frame, text_field="body")      # with the columns predicted_label and predicted_score
     """
 
     def __init__(self, model: Any, dtype: str = "fp32", threads: int = 0, adapter: Any = None):
         self.model = model_of(model, dtype, threads, adapter, "classify")
         self._native = _native.Classifier(self.model._native)
 
-    @described("classify")
+    @overload
     def __call__(
         self,
         texts: str | Sequence[str],
@@ -71,11 +74,52 @@ class Classifier:
         merge: str = "mean",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
-    ) -> list[Classification]:
+        text_field: str = "text",
+        pair_field: str | None = None,
+    ) -> list[Classification]: ...
+    @overload
+    def __call__(
+        self,
+        texts: Any,
+        pairs: Sequence[str] | None = None,
+        top_k: int = 1,
+        function_to_apply: str | None = None,
+        truncate: bool = False,
+        stride: int | None = None,
+        merge: str = "mean",
+        global_attention: str | None = None,
+        batch_tokens: int = 8192,
+        text_field: str = "text",
+        pair_field: str | None = None,
+    ) -> Any: ...
+    @described("classify")
+    def __call__(
+        self,
+        texts: Any,
+        pairs: Sequence[str] | None = None,
+        top_k: int = 1,
+        function_to_apply: str | None = None,
+        truncate: bool = False,
+        stride: int | None = None,
+        merge: str = "mean",
+        global_attention: str | None = None,
+        batch_tokens: int = 8192,
+        text_field: str = "text",
+        pair_field: str | None = None,
+    ) -> Any:
         """The top_k (0: all) classes of each text, or of each text and its pair, with the options of
-        `longformer classify`."""
-        options = given(locals(), "texts", "top_k")
+        `longformer classify`.
+
+        A table (a frame of pandas or polars, a pyarrow.Table, a datasets.Dataset, a list of dicts), whose texts are in
+        the column text_field, and their pairs in pair_field, comes back with the columns predicted_label and
+        predicted_score; with top_k=0 also a column score_… for each class, with another top_k the list
+        predicted_labels of label and score."""
+        options = given(locals(), "texts", "top_k", "text_field", "pair_field")
         most = as_count(top_k, "top_k", least=0)
+        if is_table(texts):
+            if pairs is not None:
+                raise Error("pairs: expected none beside a table, whose pairs are in the column pair_field")
+            return self._of_table(texts, text_field, pair_field, most, options)
         checked = as_one_or_more(texts, "texts")
         if pairs is not None:
             options["pairs"] = as_one_or_more(pairs, "pairs")
@@ -116,6 +160,24 @@ class Classifier:
         found = self._explainer.explain(checked, as_text(method, "method"), given(locals(), "texts", "method", "checked"))
         return [explanation_of(text, record) for text, record in zip(checked, found)]
 
+    def _of_table(self, table: Any, text_field: str, pair_field: str | None, most: int, options: dict[str, Any]) -> Any:
+        batch = batch_of(table)
+        texts = table_texts(batch, text_field)
+        options["pairs"] = None if pair_field is None else table_texts(batch, pair_field, "pair_field")
+        rows = [scores for scores, *_ in self._native.classify(texts, options)]
+        columns: dict[str, Column] = {
+            "predicted_label": Values([scores[0][0] for scores in rows], "string"),
+            "predicted_score": Values([scores[0][1] for scores in rows], "float32"),
+        }
+        if most == 0:
+            by_label = [dict(scores) for scores in rows]
+            for label in self.model.labels:
+                columns[f"score_{label}"] = Values([scores[label] for scores in by_label], "float32")
+        elif most > 1:
+            best = [[{"label": label, "score": score} for label, score in scores[:most]] for scores in rows]
+            columns["predicted_labels"] = Values(best, {"label": "string", "score": "float32"})
+        return with_results(batch, columns)
+
 
 @dataclass(frozen=True)
 class Entity:
@@ -144,7 +206,7 @@ class Tagger:
         self.model = model_of(model, dtype, threads, adapter, "ner")
         self._native = _native.Tagger(self.model._native)
 
-    @described("ner")
+    @overload
     def __call__(
         self,
         texts: str | Sequence[str],
@@ -154,11 +216,53 @@ class Tagger:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
-    ) -> list[list[Entity]]:
+        text_field: str = "text",
+    ) -> list[list[Entity]]: ...
+    @overload
+    def __call__(
+        self,
+        texts: Any,
+        aggregation: str = "simple",
+        ignore_labels: Sequence[str] = ("O",),
+        truncate: bool = False,
+        stride: int | None = None,
+        global_attention: str | None = None,
+        batch_tokens: int = 8192,
+        text_field: str = "text",
+    ) -> Any: ...
+    @described("ner")
+    def __call__(
+        self,
+        texts: Any,
+        aggregation: str = "simple",
+        ignore_labels: Sequence[str] = ("O",),
+        truncate: bool = False,
+        stride: int | None = None,
+        global_attention: str | None = None,
+        batch_tokens: int = 8192,
+        text_field: str = "text",
+    ) -> Any:
         """The entities of each text, with the options of `longformer ner`: aggregation is none, simple, first,
-        average or max."""
-        found = self._native.tag(as_one_or_more(texts, "texts"), given(locals(), "texts"))
+        average or max. A table, whose texts are in the column text_field, comes back with the column entities: lists of
+        label, score, start, end, text."""
+        options = given(locals(), "texts", "text_field")
+        if is_table(texts):
+            batch = batch_of(texts)
+            found = self._native.tag(table_texts(batch, text_field), options)
+            return with_results(batch, {"entities": entity_column([Entity(*one) for one in document] for document in found)})
+        found = self._native.tag(as_one_or_more(texts, "texts"), options)
         return [[Entity(*one) for one in document] for document in found]
+
+
+def entity_column(documents: Iterable[Sequence[Entity] | None]) -> Values:
+    """The entities of each document as a column of a table; None where a document has none of its own."""
+    rows = [
+        None
+        if document is None
+        else [{"label": one.label, "score": one.score, "start": one.begin, "end": one.end, "text": one.text} for one in document]
+        for document in documents
+    ]
+    return Values(rows, {"label": "string", "score": "float32", "start": "int64", "end": "int64", "text": "string"})
 
 
 @dataclass(frozen=True)

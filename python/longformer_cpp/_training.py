@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from . import _native
 from ._checks import as_path
 from ._options import described
+from ._table_files import data_files
 
 #: A path, or several.
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -58,7 +59,7 @@ class TrainingResult:
 @described("finetune")
 def finetune(
     model: str | os.PathLike[str],
-    data: str | os.PathLike[str],
+    data: Any,
     output_dir: str | os.PathLike[str],
     callback: Callback | None = None,
     ranks: Ranks | None = None,
@@ -67,14 +68,20 @@ def finetune(
     """Trains a folder for a task on examples with labels, as `longformer finetune` does with the same options:
     finetune("folder", "train.jsonl", "tuned", task="classify", learning_rate=3e-5).
 
+    data and validation_file are files or folders, or tables: a frame of pandas or polars, a pyarrow.Table, a
+    datasets.Dataset, a list of dicts, a dict of columns. text_field, pair_field and label_field name their columns.
+
     The callback gets a dict for each logged step. Ctrl-C, and an exception of the callback, end the training after
     the step in work: a checkpoint is written, from which resume_from_checkpoint="last" goes on, and the exception is
     raised. A second Ctrl-C ends it at once.
 
     With ranks (`longformer_cpp.ranks`) several processes train together: a step has as many times the examples. When one
     does not answer any more, the others end with a Error and leave a checkpoint."""
-    given = {**options, "data": as_path(data, "data"), "output_dir": output_dir, "callback": callback, "ranks": ranks}
-    return TrainingResult(as_path(output_dir, "output_dir"), **_native.finetune(as_path(model, "model"), given))
+    validation = options.get("validation_file")
+    sources = {"data": data} if validation is None else {"data": data, "validation_file": validation}
+    with data_files(sources, options) as files:
+        given = {**options, **files.paths, "output_dir": output_dir, "callback": callback, "ranks": ranks}
+        return TrainingResult(as_path(output_dir, "output_dir"), **_native.finetune(as_path(model, "model"), given))
 
 
 @described("pretrain_mlm")

@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
 
 from ._checks import as_text, as_texts
 from ._corpora import BatchEmbedder
+from ._options import options_of_call
 
 __all__ = ["LongformerEmbeddings"]
 
@@ -28,6 +29,7 @@ class LongformerEmbeddings(Embeddings):
     """The vectors of a folder, with its prompts for queries and documents. Options are those of BatchEmbedder: a long
     text is read whole unless long="truncate" or "refuse". A text that cannot be read raises an exception."""
 
+    @options_of_call(BatchEmbedder.__init__, "column", "output", "passages", "fixed_size", "strict", "error", "prompt_name")
     def __init__(self, folder: str | os.PathLike[str], **options: Any) -> None:
         self._documents = BatchEmbedder(folder, **{"prompt_name": "document", **options, "strict": True})
         self._queries = BatchEmbedder(folder, **{**options, "prompt_name": "query", "strict": True})

@@ -29,7 +29,7 @@ def blocks(path):
 def programs():
     for path in PAGES:
         for number, (language, text) in enumerate(blocks(path)):
-            if language in ("python", "console") and "import longformer_cpp" in text:
+            if language in ("python", "console") and re.search(r"(import|from) longformer_cpp", text):
                 yield pytest.param(language, text, id=f"{path.name}-{number}")
 
 
@@ -80,8 +80,9 @@ def place(tmp_path_factory):
 @pytest.mark.parametrize(("language", "text"), PROGRAMS)
 def test_python_of_the_pages(place, tmp_path, language, text):
     """Programs run; sessions print what stands there, where the models are those of the quickstart."""
-    if "import plot" in text and not importlib.util.find_spec("matplotlib"):
-        pytest.skip("matplotlib is not installed")
+    for words, package in (("import plot", "matplotlib"), ("longformer_cpp.sklearn", "sklearn")):
+        if words in text and not importlib.util.find_spec(package):
+            pytest.skip(f"{package} is not installed")
     examples = doctest.DocTestParser().get_examples(text) if language == "console" else []
     program = "".join(example.source for example in examples) or text
     command = [sys.executable, "-"]

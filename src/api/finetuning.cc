@@ -16,6 +16,7 @@
 #include "engine/training/adapter_training.h"
 #include "engine/training/task_training.h"
 #include "engine/training/training_run.h"
+#include "longformer/checkpoint.h"
 #include "tasks/classification/classification.h"
 #include "tasks/embedding/embedding_teacher.h"
 #include "tasks/embedding/sentence_modules.h"
@@ -97,7 +98,7 @@ struct Beginning {
     const std::string& path = options.data.embedding.teacher;
     if (!modules || path.empty()) return;
     teacher = load_teacher(
-        path, width,
+        find_model(path), width,
         {.dtype = options.training.dtype, .threads = static_cast<int>(options.training.threads)});
   }
   bool lowercases() const { return modules && modules->lowercase; }

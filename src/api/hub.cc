@@ -36,8 +36,10 @@ bool is_whole_index(const fs::path& index) {
   });
 }
 
-/// Whether a snapshot has the weights of a model: huggingface_hub also keeps single files there.
+/// Whether a snapshot has the weights of a model or an adapter: huggingface_hub also keeps single
+/// files there.
 bool is_whole(const fs::path& snapshot) {
+  if (models::is_adapter_folder(snapshot.string())) return true;
   const std::string encoder = text::encoder_folder(snapshot.string());
   if (!formats::has_weights(encoder)) return false;
   const fs::path weights = formats::weights_file(encoder);
@@ -73,6 +75,15 @@ std::string find_model(const std::string& name) {
       "pull {}{}",
       name, hub::cache_folder().string(), name,
       hub::is_offline() ? ", without HF_HUB_OFFLINE" : "");
+}
+
+std::string find_adapter(const std::string& name) {
+  std::error_code ignored;
+  const hub::ModelName parts = hub::model_name(name);
+  const bool may_be_one = hub::has_owner(parts.repository) && is_model_name(parts);
+  if (fs::exists(name, ignored) || !may_be_one) return name;
+  const fs::path snapshot = snapshot_of(parts);
+  return snapshot.empty() ? name : snapshot.string();
 }
 
 bool is_to_be_fetched(const std::string& name) {

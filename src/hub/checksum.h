@@ -1,19 +1,23 @@
-// Checksums that the Hub names files by: SHA-256 of large files, git's SHA-1 of small ones.
+// Checksums that the Hub names files by: SHA-256 of large files, git's SHA-1 of small ones,
+// computed by OpenSSL's libcrypto.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
+struct evp_md_ctx_st;
+
 namespace longformer::hub {
 
-/// A sum of FIPS 180-4 over bytes that come in parts.
+/// A sum over bytes that come in parts.
 class Checksum {
  public:
   enum class Kind { sha1, sha256 };
 
+  /// Throws Error where libcrypto is not installed.
   explicit Checksum(Kind kind);
   /// The sum that has so many digits, over a file of so many bytes: 40 for git, whose sum begins
   /// with the size, else 64.
@@ -24,16 +28,10 @@ class Checksum {
   std::string hexadecimal();
 
  private:
-  static constexpr std::size_t kBlock = 64;
-
-  void take(const unsigned char* block);
-  void take_sha1(const std::array<std::uint32_t, 16>& words);
-  void take_sha256(const std::array<std::uint32_t, 16>& words);
-
-  Kind kind_;
-  std::array<std::uint32_t, 8> state_;
-  std::array<unsigned char, kBlock> rest_ = {};
-  std::uint64_t size_ = 0;
+  struct End {
+    void operator()(evp_md_ctx_st* context) const;
+  };
+  std::unique_ptr<evp_md_ctx_st, End> context_;
 };
 
 }  // namespace longformer::hub

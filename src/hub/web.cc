@@ -1,7 +1,6 @@
 #include "hub/web.h"
 
 #include <curl/curl.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "hub/loaded_library.h"
 
 namespace longformer::hub {
 namespace {
@@ -33,37 +33,26 @@ struct Curl {
   decltype(&::curl_slist_free_all) slist_free_all = nullptr;
 };
 
-template <typename Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  require(function != nullptr, "expected libcurl 7.85 or later, found one without {}", name);
-}
-
 Curl loaded() {
-  void* library = nullptr;
   // Debian has it with OpenSSL and with GnuTLS, under two names.
-  for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
-    if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  }
-  require(library != nullptr,
-          "fetching needs libcurl, which is not installed (Debian's package libcurl4): {}",
-          ::dlerror());
+  const LoadedLibrary library("libcurl 7.85 or later", "libcurl4",
+                              std::array{"libcurl.so.4", "libcurl-gnutls.so.4"});
   Curl curl;
-  find(library, "curl_global_init", curl.global_init);
-  find(library, "curl_easy_init", curl.easy_init);
-  find(library, "curl_easy_setopt", curl.easy_setopt);
-  find(library, "curl_easy_getinfo", curl.easy_getinfo);
-  find(library, "curl_easy_strerror", curl.easy_strerror);
-  find(library, "curl_easy_cleanup", curl.easy_cleanup);
-  find(library, "curl_multi_init", curl.multi_init);
-  find(library, "curl_multi_add_handle", curl.multi_add_handle);
-  find(library, "curl_multi_remove_handle", curl.multi_remove_handle);
-  find(library, "curl_multi_perform", curl.multi_perform);
-  find(library, "curl_multi_poll", curl.multi_poll);
-  find(library, "curl_multi_info_read", curl.multi_info_read);
-  find(library, "curl_multi_cleanup", curl.multi_cleanup);
-  find(library, "curl_slist_append", curl.slist_append);
-  find(library, "curl_slist_free_all", curl.slist_free_all);
+  library.find("curl_global_init", curl.global_init);
+  library.find("curl_easy_init", curl.easy_init);
+  library.find("curl_easy_setopt", curl.easy_setopt);
+  library.find("curl_easy_getinfo", curl.easy_getinfo);
+  library.find("curl_easy_strerror", curl.easy_strerror);
+  library.find("curl_easy_cleanup", curl.easy_cleanup);
+  library.find("curl_multi_init", curl.multi_init);
+  library.find("curl_multi_add_handle", curl.multi_add_handle);
+  library.find("curl_multi_remove_handle", curl.multi_remove_handle);
+  library.find("curl_multi_perform", curl.multi_perform);
+  library.find("curl_multi_poll", curl.multi_poll);
+  library.find("curl_multi_info_read", curl.multi_info_read);
+  library.find("curl_multi_cleanup", curl.multi_cleanup);
+  library.find("curl_slist_append", curl.slist_append);
+  library.find("curl_slist_free_all", curl.slist_free_all);
   require(curl.global_init(CURL_GLOBAL_ALL) == CURLE_OK, "libcurl could not start");
   return curl;
 }

@@ -1,6 +1,9 @@
 // Ties Highway's run-time dispatch to cpu_isa().
 #pragma once
 
+// Vectors whose size is known only at run time can be kept neither in arrays nor in structs.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+
 namespace longformer::kernels {
 
 /// Every function that uses HWY_DYNAMIC_DISPATCH calls this first: the first call keeps Highway

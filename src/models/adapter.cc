@@ -193,6 +193,13 @@ float AdapterConfig::scale(std::string_view name, Index own_rank) const {
   return static_cast<float>(own / (is_rank_stabilized ? std::sqrt(count) : count));
 }
 
+bool is_adapter_folder(const std::string& folder) {
+  const fs::path path(folder);
+  std::error_code ignored;
+  return fs::exists(path / kAdapterConfigFile, ignored) &&
+         (fs::exists(path / kAdapterFile, ignored) || fs::exists(path / kTorchFile, ignored));
+}
+
 std::shared_ptr<const Adapter> Adapter::open(const std::string& folder, const TensorNames& names) {
   const fs::path config = fs::path(folder) / kAdapterConfigFile;
   require(fs::is_directory(folder), "{}: expected the folder of an adapter, found {}", folder,

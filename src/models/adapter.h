@@ -49,6 +49,9 @@ struct AdapterConfig {
 inline constexpr const char* kAllLinear = "all-linear";
 
 inline constexpr const char* kAdapterConfigFile = "adapter_config.json";
+
+/// Whether a folder has an adapter's configuration and its weights.
+bool is_adapter_folder(const std::string& folder);
 using formats::kAdapterFile;
 /// Prefix of the names of a model's tensors in that file.
 inline constexpr std::string_view kPeftPrefix = "base_model.model.";

@@ -1,4 +1,4 @@
-"""Pictures of attention, drawn by matplotlib: `pip install 'longformer-cpp[plot]'`.
+"""Pictures of attention and of trainings, drawn by matplotlib: `pip install 'longformer-cpp[plot]'`.
 
 Every function returns a matplotlib Figure and, with a file, writes it: .png, .svg or .pdf, by the ending of the
 name. `import longformer_cpp` does not load this module.
@@ -17,8 +17,9 @@ except ModuleNotFoundError as error:
     raise ImportError("longformer_cpp.plot needs matplotlib: pip install 'longformer-cpp[plot]'") from error
 
 from ._bench import time_and_memory
+from ._curves import curves
 from ._heat_map import heat_map
 from ._shares import attention_shares
 from ._spans import spans
 
-__all__ = ["attention_shares", "heat_map", "spans", "time_and_memory"]
+__all__ = ["attention_shares", "curves", "heat_map", "spans", "time_and_memory"]

@@ -7,8 +7,6 @@
 #include "kernels/attention/product_rows.h"
 #include "kernels/simd_dispatch.h"
 
-// Vectors whose size is known only at run time cannot be kept in arrays.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/fused_fp32.cc"
 #include <hwy/foreach_target.h>

@@ -48,19 +48,13 @@ bool is_own(const fs::path& name) {
                                  "tokenizer.json",
                                  "pytorch_model.bin.index.json",
                                  "tokenizer_config.json",
-                                 "special_tokens_map.json",
-                                 "vocab.txt",
-                                 "added_tokens.json",
-                                 "vocab.json",
-                                 "merges.txt",
-                                 "spm.model",
                                  "modules.json",
                                  "config_sentence_transformers.json",
                                  "sentence_bert_config.json"};
-  const std::string text = name.string();
-  return std::find(kNames.begin(), kNames.end(), text) != kNames.end() ||
-         (text.starts_with("model") && text.ends_with(".safetensors")) ||
-         (text.starts_with("pytorch_model") && text.ends_with(".bin"));
+  const std::string file = name.string();
+  return std::ranges::count(kNames, file) + std::ranges::count(text::kVocabularyFiles, file) > 0 ||
+         (file.starts_with("model") && file.ends_with(".safetensors")) ||
+         (file.starts_with("pytorch_model") && file.ends_with(".bin"));
 }
 
 Json described(const std::string& token) {
@@ -111,11 +105,10 @@ void write_json(const fs::path& path, const Json& value) {
 
 void copy_tokenizer_files(const fs::path& folder, const fs::path& target) {
   const fs::path source = text::encoder_folder(folder.string());
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "vocab.txt", "vocab.json", "merges.txt",
-        "spm.model", "special_tokens_map.json", "added_tokens.json"}) {
-    copy_if_present(source / name, target / name);
-  }
+  const auto copy = [&](const char* name) { copy_if_present(source / name, target / name); };
+  copy("tokenizer.json");
+  copy("tokenizer_config.json");
+  for (const char* name : text::kVocabularyFiles) copy(name);
 }
 
 void keep_tokenizer_class(const fs::path& folder, const fs::path& target) {
@@ -131,8 +124,7 @@ void copy_tokenizer(const TokenizerCopy& whole) {
   TokenizerCopy copy = whole;
   copy.source = text::encoder_folder(whole.source.string());
   if (!text::has_tokenizer(copy.source)) return;
-  for (const char* name : {"vocab.txt", "vocab.json", "merges.txt", "spm.model",
-                           "special_tokens_map.json", "added_tokens.json"}) {
+  for (const char* name : text::kVocabularyFiles) {
     copy_if_present(copy.source / name, copy.target / name);
   }
   const fs::path tokenizer = copy.source / "tokenizer.json";

@@ -21,6 +21,7 @@
 #include "tasks/embedding/pooled_vectors.h"
 #include "tasks/embedding/sentence_modules.h"
 #include "tasks/embedding/text_rows.h"
+#include "text/fingerprint.h"
 
 namespace longformer {
 namespace {
@@ -254,6 +255,10 @@ std::uint64_t Embedder::fingerprint() const {
     mix(static_cast<unsigned char>(letter));
   }
   return hash;
+}
+
+std::uint64_t Embedder::tokenizer_fingerprint() const {
+  return text::fingerprint(tokenizer_);
 }
 
 std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,

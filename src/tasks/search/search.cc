@@ -25,6 +25,9 @@ using index::Settings;
 /// The setting that older indexes do not have.
 constexpr const char* kNames = "names";
 
+/// Older indexes do not have it either.
+constexpr const char* kTokenizer = "tokenizer";
+
 /// The kinds of vectors, in an index that has others than dense ones: older programs, which would
 /// not make them, refuse it.
 constexpr const char* kVectors = "vectors";
@@ -33,7 +36,8 @@ constexpr const char* kVectors = "vectors";
 constexpr std::array kSettings = {
     "fingerprint",    "model",   "dtype",          "vector_size",
     "passage_tokens", "context", "overlap_tokens", "overlapping_passages",
-    "passage_prompt", kNames,    "similarity",     kVectors};
+    "passage_prompt", kNames,    "similarity",     kVectors,
+    kTokenizer};
 
 /// The options that make passage vectors and questions comparable.
 EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>& prompt,
@@ -55,6 +59,7 @@ Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
   const bool in_document = passages.context == PassageContext::document;
   Settings settings = {
       {"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
+      {kTokenizer, fmt::format("{:016x}", embedder.tokenizer_fingerprint())},
       {"model", embedder.model().info().model_type},
       {"dtype", dtype_of(embedder)},
       {"vector_size", std::to_string(embedder.embedding_size())},
@@ -126,6 +131,10 @@ void check_model(const Settings& found, const Embedder& embedder, const std::str
           "{}: expected an index of this model, found one of other weights or windows (vectors of "
           "{}); make it anew",
           file, index.text("vector_size"));
+  require(
+      !index.has(kTokenizer) || index.text(kTokenizer) == wanted.at(kTokenizer),
+      "{}: expected an index of this model, found one that another tokenizer made; make it anew",
+      file);
   require(index.text("dtype") == wanted.at("dtype"),
           "{}: expected an index of vectors made in {}, found one made in {}; ask with --dtype {}",
           file, wanted.at("dtype"), index.text("dtype"), index.text("dtype"));

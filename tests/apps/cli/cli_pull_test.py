@@ -124,6 +124,32 @@ class TestPull:
         folder = pull(hub, tmp_path, "org/lora").passes().out.strip()
         assert sorted(os.listdir(folder)) == ["adapter_config.json", "adapter_model.safetensors"]
 
+    def test_adapters_by_name(self, hub, tmp_path):
+        base, adapter = FIXTURES / "tiny_nomic_bert", FIXTURES / "packed_adapters" / "nomic_bert"
+        hub.add("org/nomic", files_of(base))
+        hub.add("org/lora", {**files_of(adapter), "README.md": b"a card"})
+        environment = hub.environment(tmp_path)
+        text = ("--text", "aba", "--json")
+
+        def vector(*arguments, **more):
+            return run("embed", *arguments, *text, environment={**environment, **more}).passes().out
+
+        expected = run("embed", base, "--adapter", adapter, *text).passes().out
+        assert vector("org/nomic", "--adapter", "org/lora") == expected
+        before = len(hub.requests)
+        assert vector(base, "--adapter", "org/lora@main", HF_HUB_OFFLINE="1") == expected
+        run("convert", "org/nomic", tmp_path / "merged", "--merge-adapter", "org/lora", environment=environment).passes()
+        assert len(hub.requests) == before
+        assert vector(tmp_path / "merged") != vector(base)
+        absent = run("embed", base, "--adapter", "org/none", *text, environment=environment)
+        assert absent.code == 1 and "org/none" in absent.err
+
+    def test_teacher_by_name(self, hub, tmp_path):
+        data = tmp_path / "texts.jsonl"
+        data.write_text('{"text": "a b"}\n{"text": "b a"}\n')
+        run("finetune", BERT, data, "--task", "embedding", "--teacher", NAME, "--max-steps", 1, "--output-dir", tmp_path / "out",
+            environment=hub.environment(tmp_path)).passes()  # fmt: skip
+
     def test_terminal(self, hub, big, tmp_path):
         hub.pause = 0.02
         ours, theirs = pty.openpty()

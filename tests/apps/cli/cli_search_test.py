@@ -1,9 +1,11 @@
 """The verb `search` as its users meet it: questions, modes, the index file and what happens to it."""
 
 import contextlib
+import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -298,6 +300,26 @@ class TestSearch:
         index = tmp_path / "novels.index"
         run("search", longformer, *novels, "--index", index, "--query", "a", *self.PASSAGES).works()
         run("search", BERT, "--index", index, "--query", "a").fails(1, str(index))
+
+    def test_index_of_another_tokenizer(self, longformer, novels, tmp_path):
+        """Files that say the same in another way are the same tokenizer, and indexes of before have nothing to compare."""
+        index = tmp_path / "index"
+        run("search", longformer, *novels, "--query", "a", "--index", index, *self.PASSAGES).works()
+        again = tmp_path / "again"
+        shutil.copytree(longformer, again)
+        config = json.loads((again / "tokenizer_config.json").read_text())
+        (again / "tokenizer_config.json").write_text(json.dumps(dict(reversed(config.items())), indent=4))
+        found = run("search", again, "--query", "a", "--index", index)
+        assert found.code == 0, found.err
+        tokenizer = json.loads((again / "tokenizer.json").read_text())
+        vocabulary = tokenizer["model"]["vocab"]
+        first, second = sorted(vocabulary, key=vocabulary.get)[-2:]
+        vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
+        (again / "tokenizer.json").write_text(json.dumps(tokenizer))
+        run("search", again, "--query", "a", "--index", index).fails(1, "another tokenizer", "make it anew")
+        with contextlib.closing(sqlite3.connect(index)) as database:
+            database.executescript("DELETE FROM settings WHERE name = 'tokenizer'")
+        run("search", again, "--query", "a", "--index", index).works()
 
     def test_index_of_other_numbers(self, longformer, novels, tmp_path):
         index = tmp_path / "novels.index"

@@ -112,6 +112,40 @@ def test_arrow(model, table, expected, tmp_path):
     assert_rows(pyarrow.parquet.read_table(tmp_path / "rows.parquet").to_pylist(), expected)
 
 
+def test_datasets_of_labels(tmp_path):
+    """A Dataset in place of a file: labels have the names of their features, and results are a Dataset."""
+    import datasets
+
+    texts, names = ["he was in the house", "she was with her", "him and the house", "her and she"], ["good", "bad"]
+    features = datasets.Features(
+        text=datasets.Value("string"), label=datasets.ClassLabel(names=names), tokens=datasets.List(datasets.Value("string")),
+        ner_tags=datasets.List(datasets.ClassLabel(names=["O", "B-P"])),
+    )  # fmt: skip
+    columns = {"text": texts, "label": [0, 1, 0, 1], "tokens": [text.split() for text in texts]}
+    columns["ner_tags"] = [[1] + [0] * (len(words) - 1) for words in columns["tokens"]]
+    made = datasets.Dataset.from_dict(columns, features=features)
+    options = {"max_steps": 1, "save_strategy": "no"}
+    for number, one in enumerate((made, made.with_format("numpy"), made.shuffle(seed=1))):
+        longformer_cpp.finetune(FIXTURES / "tiny_bert", one, tmp_path / str(number), task="classify", validation_file=made, **options)
+        model = longformer_cpp.load(tmp_path / str(number))
+        assert sorted(model.labels) == sorted(names)
+        found = model.classify(one.select_columns(["text"]), truncate=True)
+        assert isinstance(found, datasets.Dataset) and found.column_names == ["text", "predicted_label", "predicted_score"]
+        assert list(found["predicted_label"]) == [two.labels[0].label for two in model.classify(list(one["text"]), truncate=True)]
+        assert model.evaluate(one, truncate=True).counts["examples"] == 4
+    longformer_cpp.finetune(FIXTURES / "tiny_bert", made, tmp_path / "ner", task="ner", **options)
+    assert "B-P" in longformer_cpp.load(tmp_path / "ner").labels
+    vectors = BatchEmbedder(FIXTURES / "tiny_bert", long="truncate")(made)
+    assert isinstance(vectors, datasets.Dataset) and np.float32(vectors[0]["embedding"]).shape == (16,)
+    passages = BatchEmbedder(FIXTURES / "tiny_bert", passages=True, passage_tokens=8)(made)
+    assert set(passages["text"]) and max(passages["document"]) == 3
+    unknown = made.cast_column("label", datasets.ClassLabel(names=names)).map(lambda row: {"label": -1})
+    with pytest.raises(longformer_cpp.Error, match="data: row 0: .*no value in 4 rows"):
+        longformer_cpp.finetune(FIXTURES / "tiny_bert", unknown, tmp_path / "no", task="classify", **options)
+    with pytest.raises(TypeError, match="data: expected"):
+        longformer_cpp.finetune(FIXTURES / "tiny_bert", datasets.DatasetDict(train=made), tmp_path / "no", task="classify", **options)
+
+
 def test_record_batches(model, table):
     batch = table.slice(0, 8).combine_chunks().to_batches()[0]
     found = BatchEmbedder(model)(batch)
