@@ -152,7 +152,7 @@ def test_options_of_commands_are_those_of_their_verb(page):
 OTHERS = {"--options", "--seconds", "--seed", "--count", "--longest", "--only", "--trials", "--queries", "--every", "--part", "--dump", "--rounds", "--train",
           "--python", "--base", "--texts", "--start", "--tokens", "--characters", "--sizes", "--form", "--trained", "--results", "--seeds", "--share",
           "--articles", "--hidden", "--layers", "--gtest_filter", "--test-dir", "--build", "--preset", "--target", "--component", "--prefix",
-          "--logdir", "--check", "--ignore-missing", "--local-dir", "--draws", "--minutes", "--output", "--scale"}  # fmt: skip
+          "--logdir", "--version", "--check", "--ignore-missing", "--local-dir", "--draws", "--minutes", "--output", "--scale"}  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -7,9 +7,7 @@ import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, overload
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _native
 from ._arrays import Batched, Document, FloatArray, as_array, documents_of, rows_like, shape_of, without_padding
@@ -38,6 +36,11 @@ from ._tasks import (
     Tagger,
 )
 from ._tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 #: Labels, values, starts and ends of a document.
 _Target = tuple[list[int], list[float], list[int], list[int], list[int]]
