@@ -191,6 +191,8 @@ KEYS = [
     ("cli", ["tokenize", FIXTURES / "tiny_bert", "--text", TEXT]), ("cli", ["tokenize", FIXTURES / "tiny_bert", "--stats", "--text", TEXT]),
     ("cli", ["embed", FIXTURES / "tiny_bert", "--text", TEXT]), ("cli", ["embed", FIXTURES / "tiny_bert", "--pooling", "tokens", "--text", TEXT]),
     ("cli", ["classify", FIXTURES / "tiny_longformer_classifier", "--text", TEXT]), ("cli", ["ner", FIXTURES / "tiny_bert_tagger", "--text", TEXT]),
+    ("explain", ["classify", FIXTURES / "tiny_longformer_classifier", "--text", TEXT, "--explain", "integrated", "--steps", 4]),
+    ("explain", ["classify", FIXTURES / "tiny_longformer_classifier", "--text", TEXT, "--explain", "occlusion"]),
     ("cli", ["coref", FIXTURES / "coreference", "--text", TEXT]),
     ("cli", ["qa", FIXTURES / "tiny_longformer_qa", "--text", TEXT, "--question", "who"]),
     ("cli", ["qa", FIXTURES / "tiny_longformer_qa", "--text", TEXT, "--question", "who", "--best"]),

@@ -26,9 +26,10 @@ from ._checks import as_integer, as_path, as_text
 from ._corpora import BatchAnswerer, BatchClassifier, BatchEmbedder, BatchSummarizer, BatchTagger
 from ._embedding import Embedder, Passages, SparseVector
 from ._evaluation import Evaluation, LabelMetrics, Scores, score
+from ._explanation import AttributedText, Explanation
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
 from ._hub import pull
-from ._language_model import LanguageModel, LanguageModelScore
+from ._language_model import LanguageModel, LanguageModelOutput, LanguageModelScore
 from ._measuring import (
     LayerDifference,
     ModelComparison,
@@ -71,6 +72,7 @@ from ._training import CrossValidation, TrainingResult, cross_validate, finetune
 __all__ = [
     "Answer",
     "AnswerSpan",
+    "AttributedText",
     "BatchAnswerer",
     "BatchClassifier",
     "BatchEmbedder",
@@ -90,12 +92,14 @@ __all__ = [
     "Error",
     "Evaluation",
     "Evidence",
+    "Explanation",
     "FilledMask",
     "FilledText",
     "GeneratedTexts",
     "IndexedDocument",
     "LabelMetrics",
     "LanguageModel",
+    "LanguageModelOutput",
     "LanguageModelScore",
     "LayerDifference",
     "MaskCandidate",
