@@ -33,7 +33,7 @@ class DocumentTableTest : public ::testing::Test {
   }
 };
 
-std::string quoted(const std::string& field) {
+std::string as_quoted(const std::string& field) {
   std::string text = "\"";
   for (const char letter : field) text.append(letter == '"' ? 2 : 1, letter);
   return text + '"';
@@ -55,7 +55,7 @@ TEST_F(DocumentTableTest, RandomFieldsComeBack) {
         const bool is_plain = field.find_first_of("\"\n\r") == std::string::npos &&
                               field.find(separator) == std::string::npos;
         contents += column > 0 ? std::string(1, separator) : "";
-        contents += is_plain && random() % 2 == 0 && !field.empty() ? field : quoted(field);
+        contents += is_plain && random() % 2 == 0 && !field.empty() ? field : as_quoted(field);
       }
       contents += row % 2 == 0 ? line_break : line_break + line_break;
     }
