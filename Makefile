@@ -33,7 +33,7 @@ SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc
 .DEFAULT_GOAL := help
 .PHONY: help packages browser-packages lint-packages build everything check test debug asan tsan \
         fuzz oracle test-venv corpora-venv clients corpora parity quickstart lint fresh fresh-short fresh-build arm64 \
-        install python wheel bench clean
+        install uninstall deb deb-test image-test python wheel bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -149,9 +149,31 @@ fresh-build: ## In a root that stays: the program without a warning, and its tes
 	@tools/packages.sh fresh
 	@tools/fresh.sh --kept $(FRESH)
 
-install: build ## Install program, library and headers (PREFIX=/usr/local)
-	cmake --build $(BUILD) -j $(JOBS)
-	cmake --install $(BUILD) --prefix $(PREFIX)
+# The shell knows ~ in PREFIX; cmake wants a whole path.
+install: build ## Install program, library and headers (PREFIX=/usr/local, DESTDIR)
+	cmake --build $(BUILD) -j $(JOBS) --target longformer_cli longformer_pages longformer
+	cmake --install $(BUILD) --prefix "$$(realpath -ms -- $(PREFIX))"
+
+uninstall: ## Remove what `make install` installed (DESTDIR as there)
+	@python3 tools/uninstall.py $(BUILD) $(if $(filter-out file default,$(origin PREFIX)),"$$(realpath -ms -- $(PREFIX))")
+
+# A build for /usr; the compiler cache knows its sources from the other build.
+DEB := $(BUILD)-deb
+deb: packages ## Debian packages longformer and longformer-dev, in build-deb/packages
+	@tools/packages.sh deb
+	cmake --preset release -B $(DEB) -DCMAKE_INSTALL_PREFIX=/usr -DLONGFORMER_TESTS=OFF -DLONGFORMER_PYTHON=OFF \
+	  -DLONGFORMER_WERROR=$(WERROR) -DCMAKE_UNITY_BUILD=$(UNITY)
+	cmake --build $(DEB) -j $(JOBS) --target longformer_cli longformer_pages longformer
+	rm -rf $(DEB)/packages
+	cd $(DEB) && cpack -G DEB
+
+deb-test: deb ## lintian, and the Debian packages installed, used and removed in a minimal root (root)
+	@tools/packages.sh fresh
+	python3 tools/deb_test.py $(DEB)/packages $(DEB)/longformer
+
+image-test: ## The Dockerfile done in minimal roots, without a container engine, and its server used (root)
+	@tools/packages.sh fresh
+	python3 tools/image_test.py
 
 # The compiler cache knows the sources if compiler and warnings are those of every other build;
 # unity sources also need a build folder next to the others.
@@ -161,20 +183,24 @@ python: packages ## pip install the Python package into a fresh environment and 
 	CXX=c++ $(BUILD)/python-venv/bin/pip install --quiet --disable-pip-version-check \
 	  --config-settings=cmake.define.LONGFORMER_WERROR=$(WERROR) \
 	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) '.[plot]' pytest mypy
-	$(BUILD)/python-venv/bin/python -m pytest -q python/tests
+	LONGFORMER_INSTALLED=pip $(BUILD)/python-venv/bin/python -m pytest -q python/tests
 
-# auditwheel takes the libraries in; at most 40 MB.
-wheel: packages ## Make a wheel for Linux with all libraries inside, test it in a fresh environment
+# auditwheel takes the libraries in, wheel_licenses.py their licenses; at most 35 MB.
+WHEEL_PYTHON = $(BUILD)/wheel-venv/bin/python
+wheel: packages ## Make a wheel for Linux with the program and all libraries inside, test it in a fresh environment
 	rm -rf $(BUILD)/wheels $(BUILD)/wheel-venv $(BUILD)/wheel-test
 	@PYTHON=$(PYTHON) tools/venv.sh $(BUILD)/wheel-venv requirements/wheel.txt
-	CXX=c++ $(BUILD)/wheel-venv/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	CXX=c++ $(WHEEL_PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps \
 	  --config-settings=cmake.define.LONGFORMER_WERROR=$(WERROR) \
 	  --config-settings=cmake.define.CMAKE_UNITY_BUILD=$(UNITY) -w $(BUILD)/wheels/plain .
-	PATH=$(CURDIR)/$(BUILD)/wheel-venv/bin:$$PATH auditwheel repair -w $(BUILD)/wheels $(BUILD)/wheels/plain/*.whl
-	test -z "$$(find $(BUILD)/wheels -name '*manylinux*.whl' -size +40960k)"
+	PATH=$(CURDIR)/$(BUILD)/wheel-venv/bin:$$PATH auditwheel repair -w $(BUILD)/wheels/repaired $(BUILD)/wheels/plain/*.whl
+	$(WHEEL_PYTHON) tools/wheel_licenses.py $(BUILD)/wheels/repaired/*.whl $(BUILD)/wheels
+	test -z "$$(find $(BUILD)/wheels -maxdepth 1 -name '*.whl' -size +35000000c)"
+	$(WHEEL_PYTHON) -m twine check --strict $(BUILD)/wheels/*.whl
+	case $$(echo $(BUILD)/wheels/*.whl) in *-abi3-*) $(BUILD)/wheel-venv/bin/abi3audit --strict $(BUILD)/wheels/*.whl ;; esac
 	$(WHEEL_TEST_PYTHON) -m venv $(BUILD)/wheel-test
 	$(BUILD)/wheel-test/bin/pip install --quiet --disable-pip-version-check $(BUILD)/wheels/*.whl pytest mypy
-	$(BUILD)/wheel-test/bin/python -m pytest -q python/tests
+	LONGFORMER_INSTALLED=wheel $(BUILD)/wheel-test/bin/python -m pytest -q python/tests
 
 bench: build ## Measure the attention backends and a model of Longformer-base size
 	$(BUILD)/longformer bench attention -n 512-8192*2 --dtype fp32,bf16

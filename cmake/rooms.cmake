@@ -64,6 +64,10 @@ function(longformer_library)
   target_include_directories(longformer PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(longformer PUBLIC cxx_std_20)
-  set_target_properties(longformer PROPERTIES LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
-                                              SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  set_target_properties(longformer PROPERTIES LINKER_LANGUAGE CXX)
+  # A wheel has no links, and would hold a library with a version three times.
+  if(NOT SKBUILD)
+    set_target_properties(longformer PROPERTIES VERSION ${PROJECT_VERSION}
+                                                SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  endif()
 endfunction()

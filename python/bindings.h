@@ -133,6 +133,7 @@ void bind_tokenizer(nb::module_& module);
 void bind_embedding(nb::module_& module);
 void bind_search(nb::module_& module);
 void bind_tasks(nb::module_& module);
+void bind_explanation(nb::module_& module);
 void bind_reranking(nb::module_& module);
 void bind_multi_hop(nb::module_& module);
 void bind_generation(nb::module_& module);

@@ -9,6 +9,7 @@
 #include "bindings.h"
 #include "longformer/checkpoint.h"
 #include "longformer/evaluation.h"
+#include "longformer/explanation.h"
 #include "longformer/finetuning.h"
 #include "longformer/generation.h"
 #include "longformer/language_model.h"
@@ -139,6 +140,7 @@ const std::map<std::string, Describe>& calls() {
       {"evaluate_retrieval", described_options<RetrievalEvaluation>},
       {"convert", described_options<ConvertOptions>},
       {"classify", described_options<ClassifyOptions>},
+      {"explain", described_options<ExplainOptions>},
       {"ner", described_options<TagOptions>},
       {"qa", described_options<AnswerOptions>},
       {"choose", described_options<ChooseOptions>},

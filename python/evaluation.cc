@@ -124,7 +124,7 @@ Record evaluate_task(const PythonModel& model, const std::string& data, Keywords
   if (writes) {
     options.generation.options = generation_options(keywords);
   } else {
-    keywords.finish();
+    keywords.take("max_length", options.generation.options.max_length).finish();
   }
   options.predictions = Written::into(written.predictions, wanted.predictions, "\n");
   options.official_predictions = Written::into(written.official, wanted.official, "");

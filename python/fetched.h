@@ -10,7 +10,7 @@ namespace longformer {
 
 /// fetched_model; a line on sys.stderr says before what is fetched. Called without the GIL.
 std::string fetch_model(const std::string& name);
-/// The same for an adapter, a folder or a name: see find_adapter. Called without the GIL.
+/// find_adapter, with a line like that of fetch_model. Called without the GIL.
 std::string fetch_adapter(const std::string& name);
 /// fetch_model for callers that hold the GIL.
 std::string model_folder(const std::string& name);

@@ -76,6 +76,40 @@ Options evaluate(PythonLanguageModel& model, const Path& file, const Options& gi
   return dict;
 }
 
+/// Tokens, offsets and bytes; last hidden state and logits; hidden states; attention by layer and
+/// head.
+Record states(PythonLanguageModel& model, const nb::str& text, const Options& given) {
+  LanguageModelStateOptions options;
+  bool attentions = false;
+  Keywords keywords("states", given);
+  keywords.take("hidden_states", options.hidden_states).take("attentions", attentions);
+  keywords.take("layers", options.layers).take("heads", options.heads).finish();
+  std::vector<TextAttention> shown;
+  if (attentions) {
+    options.attention = [&shown](TextAttention one) { shown.push_back(std::move(one)); };
+  }
+  const std::string whole(utf8(text));
+  LanguageModelStates found =
+      model.call([&](const LanguageModel& one) { return one.states(whole, options); });
+  const std::size_t n = found.ids.size();
+  const auto rows = [n](std::vector<float> values) {
+    const std::size_t columns = values.size() / n;
+    return array_of(std::move(values), {n, columns});
+  };
+  nb::list offsets, tokens, hidden, maps;
+  for (const CharacterSpan& one : found.offsets) offsets.append(nb::make_tuple(one.begin, one.end));
+  for (const std::string& one : found.tokens) tokens.append(nb::bytes(one.data(), one.size()));
+  for (std::vector<float>& one : found.hidden_states) hidden.append(rows(std::move(one)));
+  for (TextAttention& one : shown) {
+    maps.append(nb::make_tuple(
+        one.layer, one.head, rows(std::move(one.values)),
+        array_of(std::move(one.compressed), {n, static_cast<std::size_t>(one.compressed_rows)})));
+  }
+  return nb::make_tuple(nb::cast(found.ids), offsets, tokens,
+                        rows(std::move(found.last_hidden_state)), rows(std::move(found.logits)),
+                        hidden, maps);
+}
+
 Options info(const PythonLanguageModel& model) {
   const LanguageModelInfo found = model.object().info();
   nb::dict dict;
@@ -112,6 +146,7 @@ void bind_language_model(nb::module_& module) {
           },
           "folder"_a, "options"_a)
       .def("generate", &generate_text, "prompt"_a, "options"_a, "callback"_a.none())
+      .def("states", &states, "text"_a, "options"_a)
       .def("evaluate", &evaluate, "file"_a, "options"_a)
       .def_prop_ro("info", &info);
 }

@@ -195,6 +195,7 @@ NB_MODULE(_native, module) {
   bind_reranking(module);
   bind_search(module);
   bind_tasks(module);
+  bind_explanation(module);
   bind_multi_hop(module);
   bind_generation(module);
   bind_language_model(module);

@@ -162,15 +162,36 @@ Options dict_of(const TrainingResult& result) {
     nb::dict metrics = dict_of(one.metrics);
     evaluations.append(nb::make_tuple(one.step, metrics));
   }
+  nb::list epochs;
+  for (const TrainingEpoch& one : result.epochs) {
+    nb::dict row = dict_of(one.metrics);
+    row["step"] = one.step;
+    row["epoch"] = nb::cast(one.epoch);
+    row["train_loss"] = one.loss;
+    row["seconds"] = one.seconds;
+    epochs.append(row);
+  }
   nb::dict dict;
   dict["steps"] = result.steps;
   dict["loss"] = result.loss;
   dict["stopped_early"] = result.stopped_early;
   dict["best_metric"] = nb::cast(result.best_metric);
+  dict["metric"] = result.metric;
+  dict["best_step"] = result.best_step;
+  dict["model_step"] = result.model_step;
+  dict["model_metrics"] = dict_of(result.metrics);
+  dict["epochs"] = epochs;
   dict["last_checkpoint"] = result.last_checkpoint;
   dict["best_checkpoint"] = result.best_checkpoint;
   dict["evaluations"] = evaluations;
   return dict;
+}
+
+/// Finds what is wrong with the options before a model is fetched. With validation data there are
+/// evaluations.
+void check_training(TrainingOptions options, bool has_validation) {
+  choose_eval_strategy(options, has_validation);
+  check(options);
 }
 
 Options train_task(const Path& folder, const Options& given) {
@@ -180,13 +201,45 @@ Options train_task(const Path& folder, const Options& given) {
   take_training(keywords, fields(options), options.training);
   Listener listener = listener_of(keywords);
   keywords.finish();
-  check(options.training);
+  check_training(options.training, !options.validation_path.empty() ||
+                                       options.validation_split > 0 || options.folds > 0);
   return dict_of(listener.run([&] {
     options.training.adapter = fetch_adapter(options.training.adapter);
     std::string& teacher = options.data.embedding.teacher;
     if (!teacher.empty()) teacher = fetch_model(teacher);
     return finetune(fetch_model(folder.string()), options, listener.finetune_callbacks());
   }));
+}
+
+/// Results of all folds, and the mean and standard deviation of each metric.
+Options train_folds(const Path& folder, const Options& given) {
+  FinetuneOptions options;
+  Keywords keywords("cross_validate", given);
+  keywords.take("data", options.train_path);
+  take_training(keywords, fields(options), options.training);
+  Listener listener = listener_of(keywords);
+  keywords.finish();
+  CrossValidation found;
+  listener.run([&] {
+    options.training.adapter = fetch_adapter(options.training.adapter);
+    std::string& teacher = options.data.embedding.teacher;
+    if (!teacher.empty()) teacher = fetch_model(teacher);
+    found = cross_validate(fetch_model(folder.string()), options,
+                           {.training = listener.finetune_callbacks()});
+    return TrainingResult();
+  });
+  nb::list folds;
+  for (const TrainingResult& fold : found.folds) folds.append(dict_of(fold));
+  nb::dict mean, deviation;
+  for (const MetricSpread& one : found.metrics) {
+    mean[one.name.c_str()] = one.mean;
+    deviation[one.name.c_str()] = one.deviation;
+  }
+  nb::dict dict;
+  dict["folds"] = folds;
+  dict["mean"] = mean;
+  dict["deviation"] = deviation;
+  return dict;
 }
 
 Options train_masked(const Path& folder, const Options& given) {
@@ -196,7 +249,7 @@ Options train_masked(const Path& folder, const Options& given) {
   take_training(keywords, fields(options), options.training);
   Listener listener = listener_of(keywords);
   keywords.finish();
-  check(options.training);
+  check_training(options.training, !options.validation_file.empty());
   return dict_of(listener.run([&] {
     options.training.adapter = fetch_adapter(options.training.adapter);
     return train_masked_lm(fetch_model(folder.string()), options, listener.callbacks());
@@ -210,7 +263,7 @@ Options train_language(const Options& given) {
   take_training(keywords, fields(options), options.training);
   Listener listener = listener_of(keywords);
   keywords.finish();
-  check(options.training);
+  check_training(options.training, !options.validation_file.empty());
   return dict_of(listener.run([&] {
     options.training.adapter = fetch_adapter(options.training.adapter);
     if (!options.model_folder.empty()) options.model_folder = fetch_model(options.model_folder);
@@ -222,6 +275,7 @@ Options train_language(const Options& given) {
 
 void bind_training(nb::module_& module) {
   module.def("finetune", &train_task, "folder"_a, "options"_a);
+  module.def("cross_validate", &train_folds, "folder"_a, "options"_a);
   module.def("pretrain_mlm", &train_masked, "folder"_a, "options"_a);
   module.def("pretrain_lm", &train_language, "options"_a);
 }

@@ -152,7 +152,7 @@ def test_options_of_commands_are_those_of_their_verb(page):
 OTHERS = {"--options", "--seconds", "--seed", "--count", "--longest", "--only", "--trials", "--queries", "--every", "--part", "--dump", "--rounds", "--train",
           "--python", "--base", "--texts", "--start", "--tokens", "--characters", "--sizes", "--form", "--trained", "--results", "--seeds", "--share",
           "--articles", "--hidden", "--layers", "--gtest_filter", "--test-dir", "--build", "--preset", "--target", "--component", "--prefix",
-          "--logdir", "--check", "--ignore-missing", "--local-dir", "--draws", "--minutes", "--output", "--scale"}  # fmt: skip
+          "--logdir", "--version", "--check", "--ignore-missing", "--local-dir", "--draws", "--minutes", "--output", "--scale"}  # fmt: skip
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -191,6 +191,8 @@ KEYS = [
     ("cli", ["tokenize", FIXTURES / "tiny_bert", "--text", TEXT]), ("cli", ["tokenize", FIXTURES / "tiny_bert", "--stats", "--text", TEXT]),
     ("cli", ["embed", FIXTURES / "tiny_bert", "--text", TEXT]), ("cli", ["embed", FIXTURES / "tiny_bert", "--pooling", "tokens", "--text", TEXT]),
     ("cli", ["classify", FIXTURES / "tiny_longformer_classifier", "--text", TEXT]), ("cli", ["ner", FIXTURES / "tiny_bert_tagger", "--text", TEXT]),
+    ("explain", ["classify", FIXTURES / "tiny_longformer_classifier", "--text", TEXT, "--explain", "integrated", "--steps", 4]),
+    ("explain", ["classify", FIXTURES / "tiny_longformer_classifier", "--text", TEXT, "--explain", "occlusion"]),
     ("cli", ["coref", FIXTURES / "coreference", "--text", TEXT]),
     ("cli", ["qa", FIXTURES / "tiny_longformer_qa", "--text", TEXT, "--question", "who"]),
     ("cli", ["qa", FIXTURES / "tiny_longformer_qa", "--text", TEXT, "--question", "who", "--best"]),

@@ -29,6 +29,7 @@ NEEDS = {
     "experiments/compare/spectra.py": (["A=model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/compare/updates.py": (WORK, "litbank/original.tar.xz"),
     "experiments/corpus/measure.py": (["model"], "wiki_en_extract/enwiki_AA.txt.xz"),
+    "experiments/explain/faithful.py": (["model", "a.txt"], "a.txt"),
     "experiments/lra/arena.py": (WORK, "imdb/imdb_train.tsv.xz"),
     "experiments/lra/trivial.py": (["LSTM", "train.jsonl", "test.jsonl"], "train.jsonl"),
     "experiments/long-minilm/measure.py": (["folder", "model"], "tasks/hotpotqa_train.json.xz"),

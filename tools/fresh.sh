@@ -154,7 +154,13 @@ tests_pass() {
 
 package_installs() {
   inside "python3 -m venv /tmp/venv && /tmp/venv/bin/pip install --quiet . && cd / &&
-    /tmp/venv/bin/python -c 'import longformer_cpp; print(longformer_cpp.__version__)'"
+    /tmp/venv/bin/python -c 'import longformer_cpp; print(longformer_cpp.__version__)' && /tmp/venv/bin/longformer --version"
+}
+
+# Nothing stays behind, not even the folder.
+program_goes_again() {
+  inside "make install PREFIX=/opt/longformer && /opt/longformer/bin/longformer --version &&
+    make uninstall PREFIX=/opt/longformer && ! ls /opt/longformer 2>/dev/null"
 }
 
 # Only the sample needs clang.
@@ -237,6 +243,7 @@ if [[ $mode == short ]]; then
   step "a program finds the installed package" consumer_configures
 else
   step "make quickstart" quickstart_answers
+  step "make install, make uninstall" program_goes_again
   step "make test" tests_pass
   step "pip install ." package_installs
 fi

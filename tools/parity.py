@@ -48,6 +48,7 @@ COMPARISONS = {
     "edges_parity.py": Comparison((PROGRAM,), models=40),
     "embedding_training_parity.py": Comparison((MINILM, PROGRAM)),
     "events_parity.py": Comparison((str(BUILD / "tests" / "toy_trainer"),)),
+    "explanation_parity.py": Comparison((PROGRAM,)),
     "files_parity.py": Comparison((PROGRAM,)),
     "folder_parity.py": Comparison(("--binary", PROGRAM)),
     "funnel_parity.py": Comparison((PROGRAM,), models=64),
@@ -61,6 +62,7 @@ COMPARISONS = {
     "minilm_parity.py": Comparison((MINILM,)),
     "modern_changes_parity.py": Comparison((PROGRAM,)),
     "modern_parity.py": Comparison(models=64),
+    "model_card_parity.py": Comparison((PROGRAM,)),
     "model_parity.py": Comparison(models=128),
     "pattern_lm_parity.py": Comparison((PROGRAM,), models=48),
     "pegasus_parity.py": Comparison(models=60),
@@ -77,6 +79,7 @@ COMPARISONS = {
     "source_rows_parity.py": Comparison(models=40),
     "span_parity.py": Comparison((PROGRAM,)),
     "sparse_encoder_parity.py": Comparison((PROGRAM,), models=48),
+    "text_states_parity.py": Comparison(),
     "trained_parity.py": Comparison((PROGRAM,)),
     "vector_parity.py": Comparison((PROGRAM,)),
     "tokenizer_parity.py": Comparison(

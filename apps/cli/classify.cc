@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "document_stream.h"
+#include "explanation/explain.h"
 #include "longformer/tasks.h"
 #include "option_flags.h"
 #include "verbs.h"
@@ -22,6 +23,7 @@ struct ClassifyFlags {
   InputOptions inputs;
   std::int64_t top_k = 1;
   ClassifyOptions options;
+  ExplainFlags explain;
 };
 
 class ClassifyRun {
@@ -160,22 +162,31 @@ void add_classify(CLI::App& program, Action& action) {
        .examples =
            "longformer classify MODEL reviews/*.txt\n"
            "longformer classify MODEL novel.txt --stride 512 --merge max\n"
-           "longformer classify MODEL reviews.csv --text-field review --top-k all -o classes.csv"});
+           "longformer classify MODEL reviews.csv --text-field review --top-k all -o classes.csv\n"
+           "longformer classify MODEL review.txt --explain integrated -o why.html"});
   add_model(verb, flags->model);
   add_inputs(verb, flags->inputs);
   add_number(verb, "--top-k", flags->top_k, {.least = 0, .most = 1 << 20},
              "classes per document, best first; 0 or all prints all (1)")
       ->transform([](const std::string& text) { return text == "all" ? "0" : text; });
   add_fields(verb, fields(flags->options));
+  add_explain(verb, flags->explain);
   add_results(verb, flags->model);
   verb.get_option("--output")
       ->description(
           "write to this file instead of stdout; .jsonl, .json, .csv, .tsv and .npy (scores of all "
           "classes) "
-          "choose the form, .txt and others are text");
+          "choose the form, .txt and others are text; with --explain .tsv, .txt, .jsonl, .json or "
+          ".html, a page of one document");
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
-    action = [flags](Messages& messages) { ClassifyRun(*flags, messages).run(); };
+    action = [flags](Messages& messages) {
+      if (flags->explain.is_wanted()) {
+        return run_explain(
+            {flags->explain, flags->model, flags->inputs, flags->options, flags->top_k}, messages);
+      }
+      ClassifyRun(*flags, messages).run();
+    };
   });
 }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "document_stream.h"
 #include "evaluation_report.h"
@@ -46,6 +48,11 @@ constexpr const char* kExamples =
     "longformer finetune MODEL aclImdb/train --task classify --stride 512 "
     "--validation-file aclImdb/test --load-best-model-at-end "
     "--output-dir tuned\n"
+    "longformer finetune MODEL reviews.csv --task classify --truncate --max-length 1024 "
+    "--validation-split 0.1 --class-weights balanced --early-stopping-patience 2 "
+    "--output-dir tuned\n"
+    "longformer finetune MODEL reviews.csv --task classify --truncate --folds 5 "
+    "--output-dir folds\n"
     "longformer finetune MODEL train.conll --task ner --output-dir tuned\n"
     "longformer finetune CLASSIFIER other.csv --new-head --output-dir tuned\n"
     "longformer finetune MODEL train-v2.0.json --task qa --stride 128 --output-dir tuned\n"
@@ -94,6 +101,50 @@ void tell(const FinetuneData& data, Messages& messages) {
   if (!data.added_tokens.empty()) messages.note("new tokens: " + listed(data.added_tokens));
 }
 
+/// The metrics of each fold, their mean and their standard deviation.
+std::string table_of(const CrossValidation& result) {
+  std::string text = fmt::format("{:<9}", "fold");
+  for (const MetricSpread& one : result.metrics) {
+    text += fmt::format(" {:>{}}", one.name, std::max<std::size_t>(10, one.name.size()));
+  }
+  const auto row = [&](const std::string& name, const auto& value_of) {
+    text += fmt::format("\n{:<9}", name);
+    for (const MetricSpread& one : result.metrics) {
+      text += fmt::format(" {:>{}.4f}", value_of(one), std::max<std::size_t>(10, one.name.size()));
+    }
+  };
+  for (std::size_t i = 0; i < result.folds.size(); ++i) {
+    row(std::to_string(i + 1), [&](const MetricSpread& one) {
+      const auto& metrics = result.folds[i].metrics;
+      return std::ranges::find(metrics, one.name, &std::pair<std::string, double>::first)->second;
+    });
+  }
+  row("mean", [](const MetricSpread& one) { return one.mean; });
+  row("deviation", [](const MetricSpread& one) { return one.deviation; });
+  return text + "\n";
+}
+
+void run_folds(const std::string& folder, const FinetuneOptions& options,
+               const FinetuneCallbacks& training, TrainingReport& report, Messages& messages,
+               bool json) {
+  const CrossValidationCallbacks callbacks = {
+      .training = training, .fold = [&](std::int64_t fold) {
+        messages.note(fmt::format("fold {} of {}", fold, options.folds));
+      }};
+  const CrossValidation result = cross_validate(folder, options, callbacks);
+  for (std::size_t i = 0; i < result.folds.size(); ++i) {
+    messages.note(fmt::format("epochs of fold {}", i + 1));
+    report.show_epochs(result.folds[i]);
+  }
+  if (result.interrupted) {
+    report.interrupted(fmt::format("in fold {}", result.folds.size() + 1));
+    return;
+  }
+  Output output;
+  output.write(json ? to_json(result) + "\n" : table_of(result));
+  output.finish();
+}
+
 void run(const FinetuneFlags& flags, Messages& messages) {
   const std::string folder = flags.model.token_model_folder();
   TrainingReport report(messages);
@@ -106,6 +157,10 @@ void run(const FinetuneFlags& flags, Messages& messages) {
           [&messages](const FinetuneData& data) { tell_data("validation", data, messages); }};
   if (options.training.eval_strategy == "no" && !options.validation_path.empty()) {
     messages.note("the validation file is not read: --eval-strategy is no");
+  }
+  if (options.folds > 0 && options.fold == 0) {
+    run_folds(folder, options, callbacks, report, messages, flags.model.json);
+    return;
   }
   const TrainingResult result = finetune(folder, options, callbacks);
   report.finish(result, options.training.output_dir, flags.model.json);
@@ -128,7 +183,9 @@ void add_finetune(CLI::App& program, Action& action) {
   verb.get_option("--output-dir")->required();
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
-    check_training(flags->options.training, !flags->options.validation_path.empty());
+    const FinetuneOptions& options = flags->options;
+    const bool splits = options.validation_split > 0 || options.folds > 0;
+    check_training(options.training, splits || !options.validation_path.empty());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });
 }

@@ -11,5 +11,7 @@ extern const std::string_view kAttentionPage;
 extern const std::string_view kSourcesPage;
 /// Page with the marks <!--TITLE--> and <!--DATA-->.
 extern const std::string_view kCoreferencePage;
+/// Page with the marks <!--TITLE--> and <!--DATA-->.
+extern const std::string_view kExplanationPage;
 
 }  // namespace longformer::cli

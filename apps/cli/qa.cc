@@ -193,6 +193,7 @@ MultiHopQuestions multi_hop_questions(const QaFlags& flags) {
   options.too_long = flags.options.too_long;
   options.global_attention = flags.options.global_attention;
   options.batch_tokens = flags.options.batch_tokens;
+  options.max_length = flags.options.max_length;
   InputOptions inputs = flags.inputs;
   // Records of questions with their paragraphs have a reader of their own.
   inputs.has_no_tables = flags.questions.empty();

@@ -20,6 +20,7 @@
 
 #include "advice.h"
 #include "api.h"
+#include "health.h"
 #include "longformer/error.h"
 #include "output.h"
 #include "server.h"
@@ -203,6 +204,12 @@ void notify_systemd(const char* state) {
 }
 
 void serve(const ServeFlags& flags, Messages& messages) {
+  if (flags.models.empty()) {
+    constexpr std::chrono::seconds kLimit(5);
+    const int port = static_cast<int>(flags.port);
+    fmt::print("{} takes requests\n", server::ask_health(flags.hostname, port, kLimit));
+    return;
+  }
   const StopSignals signals;
   server::ServerOptions options = server_options(flags, messages);
   const auto metrics = std::make_shared<server::Metrics>();
@@ -323,9 +330,9 @@ void add_serve(CLI::App& program, Action& action) {
            "longformer serve embed=sentence-transformers/all-MiniLM-L6-v2 ner=MODEL --port 9000\n"
            "longformer serve MODEL --index library.index --dtype bf16\n"
            "longformer serve reviews=MODEL --adapter reviews:hotels=hotels-lora\n"
-           "LONGFORMER_API_KEY=secret longformer serve MODEL --hostname 0.0.0.0"});
+           "LONGFORMER_API_KEY=secret longformer serve MODEL --hostname 0.0.0.0\n"
+           "longformer serve --check"});
   verb.add_option("MODEL", flags->models, "folders of models, or their names on the Hub")
-      ->required()
       ->type_name("");
   verb.add_option("--adapter", flags->adapters,
                   "LoRA adapter of a model, NAME=FOLDER or BASE:NAME=FOLDER, which requests choose "
@@ -360,7 +367,10 @@ void add_serve(CLI::App& program, Action& action) {
   add_threads(verb, flags->threads);
   // For bench/serve.py: what a server with one queue does.
   verb.add_flag("--by-arrival", flags->by_arrival)->group("");
-  verb.add_flag("--check", flags->check, "load the models, print them, and end");
+  verb.add_flag(
+      "--check", flags->check,
+      "load the models, print them, and end; without a MODEL: ask the server at --hostname "
+      "and --port whether it takes requests, and end with code 1 if not");
   verb.add_flag("--json-output", flags->json_log, "the log as JSON lines");
   add_safety(verb, *flags);
   add_limits(verb, *flags);
@@ -371,8 +381,12 @@ void add_serve(CLI::App& program, Action& action) {
       c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     option->envname("LONGFORMER_" + name);
   }
-  verb.callback(
-      [flags, &action] { action = [flags](Messages& messages) { serve(*flags, messages); }; });
+  verb.callback([flags, &action] {
+    // The question to a server that runs needs no model; other options may come from its
+    // environment.
+    if (flags->models.empty() && !flags->check) throw CLI::RequiredError("MODEL");
+    action = [flags](Messages& messages) { serve(*flags, messages); };
+  });
 }
 
 }  // namespace longformer::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <numbers>
@@ -49,6 +50,71 @@ void print_line(const std::string& line) {
 
 std::string bytes_of(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
+/// Names of the metrics that have a column, few enough for a terminal; the loss comes first.
+std::vector<std::string> columns_of(const std::vector<TrainingEpoch>& epochs) {
+  constexpr std::size_t kMost = 5;
+  std::vector<std::string> names;
+  for (const TrainingEpoch& row : epochs) {
+    for (const auto& [name, value] : row.metrics) {
+      const bool is_new = std::ranges::find(names, name) == names.end();
+      if (is_new && names.size() < kMost) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+/// The table of epochs: loss of the training, loss and metrics of the validation, seconds.
+std::string table_of(const std::vector<TrainingEpoch>& epochs) {
+  constexpr std::size_t kMostRows = 100;
+  const std::vector<std::string> columns = columns_of(epochs);
+  std::string text = fmt::format("{:>7} {:>8} {:>10}", "epoch", "step", "loss");
+  std::vector<std::size_t> widths;
+  for (const std::string& name : columns) {
+    const std::string shown = name == "loss" ? "validation loss" : name;
+    widths.push_back(std::max<std::size_t>(10, shown.size()));
+    text += fmt::format(" {:>{}}", shown, widths.back());
+  }
+  text += fmt::format(" {:>9}", "seconds");
+  const std::size_t first = epochs.size() > kMostRows ? epochs.size() - kMostRows : 0;
+  if (first > 0) text += fmt::format("\n… {} rows before", first);
+  for (std::size_t i = first; i < epochs.size(); ++i) {
+    const TrainingEpoch& row = epochs[i];
+    text += fmt::format("\n{:>7} {:>8} {:>10.4f}",
+                        row.epoch ? fmt::format("{:.2f}", *row.epoch) : "–", row.step, row.loss);
+    for (std::size_t c = 0; c < columns.size(); ++c) {
+      const auto found =
+          std::ranges::find(row.metrics, columns[c], &std::pair<std::string, double>::first);
+      const std::string value =
+          found == row.metrics.end() ? "" : fmt::format("{:.4f}", found->second);
+      text += fmt::format(" {:>{}}", value, widths[c]);
+    }
+    text += fmt::format(" {:>9.1f}", row.seconds);
+  }
+  return text;
+}
+
+/// "; best accuracy 0.9123 after step 80 (out/checkpoint-80)", or nothing.
+std::string best_of(const TrainingResult& result) {
+  if (!result.best_metric) return {};
+  std::string text = fmt::format("; best {} {:.4f} after step {}", result.metric,
+                                 *result.best_metric, grouped(result.best_step));
+  if (!result.best_checkpoint.empty()) text += fmt::format(" ({})", result.best_checkpoint);
+  return text;
+}
+
+/// Rows of the table of epochs as JSON.
+std::vector<JsonLine> lines_of(const std::vector<TrainingEpoch>& epochs) {
+  std::vector<JsonLine> lines;
+  for (const TrainingEpoch& row : epochs) {
+    JsonLine& line = lines.emplace_back();
+    line.add("step", row.step);
+    if (row.epoch) line.add("epoch", *row.epoch);
+    line.add("loss", row.loss).add("seconds", row.seconds);
+    for (const auto& [name, value] : row.metrics) line.add("eval_" + name, value);
+  }
+  return lines;
+}
+
 /// The result as one line of JSON, or as text for a person.
 std::string result_text(const TrainingResult& result, const std::string& output_dir, bool json) {
   if (json) {
@@ -65,8 +131,11 @@ std::string result_text(const TrainingResult& result, const std::string& output_
     } else {
       line.add_null("best_metric");
     }
+    line.add("metric", result.metric).add("best_step", result.best_step);
+    line.add("model_step", result.model_step);
     line.add("last_checkpoint", result.last_checkpoint);
     line.add("best_checkpoint", result.best_checkpoint);
+    line.add_objects("epochs", lines_of(result.epochs));
     return line.line();
   }
   if (result.interrupted) {
@@ -78,8 +147,12 @@ std::string result_text(const TrainingResult& result, const std::string& output_
     return fmt::format("nothing was left to do after {}; the model is in {}\n",
                        counted(result.steps, "step"), output_dir);
   }
-  return fmt::format("{}{}, loss {:.4f}; the model is in {}\n", counted(result.steps, "step"),
-                     result.stopped_early ? ", stopped early" : "", *result.loss, output_dir);
+  const std::string of = result.best_metric && result.model_step != result.steps
+                             ? fmt::format(" of step {}", grouped(result.model_step))
+                             : "";
+  return fmt::format("{}{}, loss {:.4f}{}; the model{} is in {}\n", counted(result.steps, "step"),
+                     result.stopped_early ? ", stopped early" : "", *result.loss, best_of(result),
+                     of, output_dir);
 }
 
 }  // namespace
@@ -164,14 +237,22 @@ void TrainingReport::end_line() {
   visible_ = false;
 }
 
+void TrainingReport::interrupted(const std::string& where) {
+  end_line();
+  messages_.note(fmt::format("stopped {}; go on with --resume-from-checkpoint last", where));
+  messages_.interrupted(signals_.received());
+}
+
+void TrainingReport::show_epochs(const TrainingResult& result) {
+  end_line();
+  const bool is_told = !messages_.is_quiet() && !result.interrupted && result.loss.has_value();
+  if (is_told && !result.epochs.empty()) print_line(table_of(result.epochs));
+}
+
 void TrainingReport::finish(const TrainingResult& result, const std::string& output_dir,
                             bool json) {
-  end_line();
-  if (result.interrupted) {
-    messages_.note(fmt::format("stopped after step {}; go on with --resume-from-checkpoint last",
-                               grouped(result.steps)));
-    messages_.interrupted(signals_.received());
-  }
+  show_epochs(result);
+  if (result.interrupted) interrupted(fmt::format("after step {}", grouped(result.steps)));
   Output output;
   output.write(result_text(result, output_dir, json));
   output.finish();

@@ -30,6 +30,10 @@ class TrainingReport {
   /// Tells where an interrupted training can go on, makes its signal the exit code, and prints the
   /// result: one line of JSON, or text for a person.
   void finish(const TrainingResult& result, const std::string& output_dir, bool json);
+  /// The table of epochs of a training that has ended, on stderr.
+  void show_epochs(const TrainingResult& result);
+  /// Tells of an interruption, and makes its signal the exit code.
+  void interrupted(const std::string& where);
 
  private:
   void plan(const TrainingPlan& plan);

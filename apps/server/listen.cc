@@ -1,21 +1,17 @@
 #include "listen.h"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <memory>
 #include <optional>
 #include <string_view>
-#include <system_error>
 
 #include "longformer/error.h"
 
@@ -27,10 +23,6 @@ namespace {
 constexpr int kBacklog = 1024;
 
 constexpr int kFirstPassed = 3;
-
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-std::string words_of(int code) { return std::generic_category().message(code); }
 
 [[noreturn]] void fail(std::string subject, std::string reason, std::string option) {
   throw Error(ErrorParts{
@@ -46,17 +38,6 @@ std::string words_of(int code) { return std::generic_category().message(code); }
     fail(where, "expected an address of this machine: " + words_of(code), "hostname");
   }
   fail(where, "cannot listen: " + words_of(code), "hostname");
-}
-
-std::string name_of(const sockaddr* address, socklen_t size) {
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
-                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "unknown";
-  }
-  const std::string name = host.data();
-  return (address->sa_family == AF_INET6 ? "[" + name + "]" : name) + ":" + port.data();
 }
 
 /// The address that a socket is bound to, or nothing when it is not one of IP.
@@ -101,26 +82,6 @@ std::vector<Listener> passed_listeners() {
   return listeners;
 }
 
-Addresses resolve(const HttpOptions& options) {
-  std::string host = options.hostname;
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int status =
-      getaddrinfo(host.c_str(), std::to_string(options.port).c_str(), &hints, &found);
-  Addresses addresses(found, &freeaddrinfo);
-  if (status != 0) {
-    const int code = errno;
-    fail("hostname",
-         "cannot find the address of '" + options.hostname +
-             "': " + (status == EAI_SYSTEM ? words_of(code) : gai_strerror(status)),
-         "hostname");
-  }
-  return addresses;
-}
-
 struct Attempt {
   std::optional<Listener> listener;
   int code = 0;
@@ -158,17 +119,13 @@ int port_of(const Listener& listener) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
 std::vector<Listener> open_listeners(const HttpOptions& options) {
   std::vector<Listener> listeners = passed_listeners();
   if (!listeners.empty()) return listeners;
   if (options.port < 0 || options.port > 65535) {
     fail("port", "expected 0 to 65535, found " + std::to_string(options.port), "port");
   }
-  const Addresses addresses = resolve(options);
+  const Addresses addresses = addresses_of(options.hostname, options.port, Purpose::listen);
   const bool is_alone = addresses->ai_next == nullptr;
   int port = options.port, code = 0;
   for (const addrinfo* i = addresses.get(); i != nullptr; i = i->ai_next) {

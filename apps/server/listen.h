@@ -2,32 +2,12 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "http.h"
+#include "sockets.h"
 
 namespace longformer::server {
-
-/// A descriptor that closes with it.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor();
-
-  int number() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 struct Listener {
   Descriptor socket;

@@ -105,7 +105,7 @@ def measure(worker, model, corpus, actors, threads, peer):
     import ray.data
     from ray.data import ActorPoolStrategy, DataContext
 
-    # With the default sizes a small corpus is one block, which one actor gets.
+    # A small corpus is one block by default, which one actor gets.
     context = DataContext.get_current()
     context.target_min_block_size, context.target_max_block_size = 1, 150_000
     documents = ray.data.read_parquet(str(corpus), override_num_blocks=32)

@@ -203,7 +203,7 @@ class Embedder {
   Similarity similarity() const;
   /// A number that embedders whose vectors cannot be compared hardly share.
   std::uint64_t fingerprint() const;
-  /// The same for what their tokenizers do.
+  /// A number that embedders with different tokenizers hardly share.
   std::uint64_t tokenizer_fingerprint() const;
 
   /// One Embedding per text, in order. Throws Error for a document that cannot be embedded, or

@@ -26,6 +26,16 @@ struct FinetuneOptions {
   std::string train_path = {};
   /// Data for the evaluations that training.eval_strategy asks for; empty: none.
   std::string validation_path = {};
+  /// Not 0: this share of the examples of train_path is evaluated on rather than learned, drawn by
+  /// training.seed: examples with equal ids or texts together, each class alike.
+  double validation_split = 0;
+  /// Cross-validation: train_path in so many parts, drawn likewise, of which the one of this number
+  /// (from 1) is evaluated on. cross_validate() trains all of them, where `fold` is 0.
+  std::int64_t folds = 0, fold = 0;
+  /// Weights of the classes in the loss of a training, of tasks with classes: "balanced", n ÷ (k ·
+  /// count) as in scikit-learn, "label=weight,label=weight", or a JSON object. Evaluations do not
+  /// use them. Empty: all weigh alike.
+  std::string class_weights = {};
   DataOptions data = {};
   /// "classify", "ner", "qa", "trivia", "choose", "candidates", "coreference", "multihop",
   /// "seq2seq", "embedding" or "rerank"; empty takes that of the folder's head. "trivia" (TriviaQA)
@@ -36,10 +46,12 @@ struct FinetuneOptions {
   /// answer in it.
   TooLong too_long = TooLong::refuse;
   std::int64_t stride = 128;
+  /// Longest document in tokens with the special ones: longer ones are too long. 0: the model's.
+  std::int64_t max_length = 0;
   /// Draws the head anew, with the labels of the data, where the folder has one for the task.
   bool new_head = false;
-  /// Longest document and, for seq2seq, longest text, in tokens with the special ones; 0: those of
-  /// the model. Longer texts are cut.
+  /// Another name of max_length; and, for seq2seq, the longest text, in tokens with the special
+  /// ones; 0: that of the model. Longer texts are cut.
   std::int64_t max_source_tokens = 0, max_target_tokens = 0;
   /// seq2seq: an evaluation writes the texts, as `generation` says, and compares; else it has the
   /// loss alone.
@@ -85,6 +97,8 @@ struct FinetuneData {
   std::vector<std::string> notes;
   /// Rows of tokens to train on.
   std::int64_t rows = 0, tokens = 0;
+  /// Examples of each of the labels, for tagging words; none where there are no classes.
+  std::vector<std::int64_t> label_counts = {};
   /// Numbers of examples that were left out or cut, or teach nothing: counters of the task.
   Counts counts = {};
   /// Weights that the folder did not have and that were drawn.
@@ -110,6 +124,35 @@ struct FinetuneCallbacks {
 /// unless training.metric_for_best_model names another. Throws Error.
 TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
                         const FinetuneCallbacks& callbacks = {});
+
+/// Mean of a metric over folds, and its sample standard deviation (n − 1).
+struct MetricSpread {
+  std::string name;
+  double mean = 0, deviation = 0;
+};
+
+/// Metrics of the models of all folds.
+struct CrossValidation {
+  /// One for each fold that was trained; its metrics are those of TrainingResult::metrics.
+  std::vector<TrainingResult> folds = {};
+  std::vector<MetricSpread> metrics = {};
+  /// Ended by the stop callback in the fold behind these.
+  bool interrupted = false;
+};
+
+struct CrossValidationCallbacks {
+  FinetuneCallbacks training = {};
+  /// Called before each fold with its number, from 1.
+  std::function<void(std::int64_t fold)> fold = {};
+};
+
+/// Trains the folds of FinetuneOptions::folds one after another, in folders fold-1, fold-2, … of
+/// training.output_dir, which gets folds.json with the metrics. training.resume_from_checkpoint
+/// "last" goes on in the fold in which a training has stopped. Throws Error.
+CrossValidation cross_validate(const std::string& folder, const FinetuneOptions& options,
+                               const CrossValidationCallbacks& callbacks = {});
+/// {"folds": [{"fold", "step", "metrics"}], "mean", "deviation"}.
+std::string to_json(const CrossValidation& result);
 
 // Training masked-language models on plain text (Longformer paper §5, docs/spec/training.md#c3).
 

@@ -13,6 +13,7 @@
 #include "longformer/model.h"
 #include "longformer/options.h"
 #include "longformer/report.h"
+#include "longformer/text.h"
 #include "longformer/training.h"
 
 namespace longformer {
@@ -122,6 +123,48 @@ struct LanguageModelScore {
 /// the losses; optional values where the score has them.
 std::string to_json(const LanguageModelScore& score);
 
+/// One head of one layer over a text of n tokens (or characters).
+struct TextAttention {
+  /// From 0.
+  std::int64_t layer = 0, head = 0;
+  /// n
+  std::int64_t tokens = 0;
+  /// [n, n]: row i says what token i attends to. With memories these are tokens of its own segment
+  /// and of those before it.
+  std::vector<float> values = {};
+  /// [n, compressed_rows]: attention to compressed rows of the memory, oldest first. Rows that are
+  /// not there yet have zeros.
+  std::int64_t compressed_rows = 0;
+  std::vector<float> compressed = {};
+};
+
+struct LanguageModelStateOptions {
+  /// Also give the embeddings and the output of every layer.
+  bool hidden_states = false;
+  /// Layers and heads whose attention is shown; empty: all.
+  std::vector<std::int64_t> layers = {}, heads = {};
+  /// Called layer by layer, head by head; with memories when the text has been read. Nothing is
+  /// shown without it. The heads of a layer are in memory together, with memories those of all
+  /// chosen layers: n² numbers each.
+  std::function<void(TextAttention)> attention = {};
+};
+
+/// A text as a language model sees it: n tokens (or characters), D hidden size, V symbols.
+struct LanguageModelStates {
+  std::vector<std::int32_t> ids;
+  /// Characters of each token, and its bytes, which may be a part of a character.
+  std::vector<CharacterSpan> offsets;
+  std::vector<std::string> tokens;
+  std::int64_t hidden_size = 0;
+  /// [n, D]: what the output layer reads; of a Reformer [n, 2D], both streams.
+  std::vector<float> last_hidden_state;
+  /// [n, V] of the token that follows each.
+  std::vector<float> logits;
+  /// [n, D] each: the embeddings, then the output of every layer, the last one behind the final
+  /// norm; of a Reformer the second streams. Empty unless asked for.
+  std::vector<std::vector<float>> hidden_states;
+};
+
 struct LanguageModelInfo {
   /// "window", "dense", "recurrent", "compressive", "performer", "reformer", "sparse", "adaptive"
   /// or "binary_partition".
@@ -138,7 +181,7 @@ struct LanguageModelInfo {
   std::string alphabet;
   bool reads_tokens = false;
   std::int64_t parameters = 0;
-  std::int64_t layers = 0;
+  std::int64_t layers = 0, heads = 0;
   /// A model with windows has these.
   std::vector<std::int64_t> windows, dilations;
   /// A model with memories has these; a compressed row stands for `compression_rate` others.
@@ -171,6 +214,18 @@ class LanguageModel {
   /// Throws Error for a file that cannot be read, is too short, or has other characters; for
   /// attention shares of a model without memories, and of a text that does not fill them.
   LanguageModelScore evaluate(const LanguageModelEvaluation& options) const;
+
+  /// The tokens of a text alone: ids, offsets and tokens. Throws Error for other characters than
+  /// those of the model.
+  LanguageModelStates tokens(const std::string& text) const;
+
+  /// Reads a text from its beginning, a model with memories segment by segment, and gives its
+  /// states and attention. The attention of every kind of model is exact, that of a Performer too:
+  /// what its features imply. Throws Error for a text without tokens or with other characters, for
+  /// layers or heads that the model does not have, and for the attention of a BP-Transformer, whose
+  /// tokens attend to spans.
+  LanguageModelStates states(const std::string& text,
+                             const LanguageModelStateOptions& options = {}) const;
 
   /// Hands over one character after the other as they are drawn, or the text of tokens as far as
   /// its characters are whole, until the callback returns false. Time and memory of a character do

@@ -7,6 +7,7 @@
 #include "longformer/embedding.h"
 #include "longformer/error.h"
 #include "longformer/evaluation.h"
+#include "longformer/explanation.h"
 #include "longformer/finetuning.h"
 #include "longformer/generation.h"
 #include "longformer/hub.h"

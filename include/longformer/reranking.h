@@ -49,6 +49,8 @@ struct RerankOptions {
   std::optional<GlobalAttention> global_attention = {};
   /// Pairs of one forward pass together hold at most this many tokens (at least one pair).
   std::int64_t batch_tokens = 8192;
+  /// Longest pair in tokens with the special ones: longer ones are too long. 0: the model's.
+  std::int64_t max_length = 0;
 };
 
 OptionFields fields(RerankOptions& options);

@@ -38,6 +38,8 @@ struct ClassifyOptions {
   std::optional<GlobalAttention> global_attention;
   /// Documents of one forward pass together hold at most this many tokens (at least one segment).
   std::int64_t batch_tokens = 8192;
+  /// Longest document in tokens with the special ones: longer ones are too long. 0: the model's.
+  std::int64_t max_length = 0;
 };
 
 OptionFields fields(ClassifyOptions& options);
@@ -124,6 +126,8 @@ struct TagOptions {
   std::optional<GlobalAttention> global_attention;
   /// Documents of one forward pass together hold at most this many tokens (at least one segment).
   std::int64_t batch_tokens = 8192;
+  /// Longest document in tokens with the special ones: longer ones are too long. 0: the model's.
+  std::int64_t max_length = 0;
 };
 
 OptionFields fields(TagOptions& options);
@@ -216,6 +220,8 @@ struct FillMaskOptions {
   bool truncate = false;
   /// Absent: none.
   std::optional<GlobalAttention> global_attention = {};
+  /// Longest document in tokens with the special ones: longer ones are too long. 0: the model's.
+  std::int64_t max_length = 0;
 };
 
 OptionFields fields(FillMaskOptions& options);
@@ -291,6 +297,8 @@ struct AnswerOptions {
   std::optional<GlobalAttention> global_attention;
   /// Documents of one forward pass together hold at most this many tokens (at least one segment).
   std::int64_t batch_tokens = 8192;
+  /// Longest document in tokens with the special ones: longer ones are too long. 0: the model's.
+  std::int64_t max_length = 0;
 };
 
 OptionFields fields(AnswerOptions& options);
@@ -409,6 +417,8 @@ struct MultiHopAnswerOptions {
   std::optional<GlobalAttention> global_attention = {};
   /// Rows of one forward pass together hold at most this many tokens (at least one row).
   std::int64_t batch_tokens = 8192;
+  /// Longest document in tokens with the special ones: longer ones are too long. 0: the model's.
+  std::int64_t max_length = 0;
 };
 
 OptionFields fields(MultiHopAnswerOptions& options);
@@ -548,6 +558,8 @@ struct ChooseOptions {
   std::optional<GlobalAttention> global_attention = {};
   /// Rows of one forward pass together hold at most this many tokens (at least one row).
   std::int64_t batch_tokens = 8192;
+  /// Longest document in tokens with the special ones: longer ones are too long. 0: the model's.
+  std::int64_t max_length = 0;
 };
 
 OptionFields fields(ChooseOptions& options);

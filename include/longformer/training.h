@@ -64,7 +64,8 @@ struct TrainingOptions {
   std::string save_strategy = "steps";
   std::int64_t save_steps = 500;
   /// Older checkpoints are removed, but never the best one; 0 keeps all.
-  std::int64_t save_total_limit = 0;
+  std::int64_t save_total_limit = 2;
+  /// early_stopping_patience implies it.
   bool load_best_model_at_end = false;
   /// A metric of the evaluation, with or without "eval_"; empty takes the first one of the task
   /// when fine-tuning, else the loss.
@@ -182,6 +183,21 @@ struct EvaluationPoint {
   std::vector<std::pair<std::string, double>> metrics = {};
 };
 
+/// A row of the table of epochs: the steps since the row before, up to the end of an epoch or an
+/// evaluation.
+struct TrainingEpoch {
+  /// Its last step.
+  std::int64_t step = 0;
+  /// Absent where the data have no end.
+  std::optional<double> epoch = {};
+  /// Mean over its steps.
+  double loss = 0;
+  /// Time of its steps and of the evaluation.
+  double seconds = 0;
+  /// Metrics of the evaluation behind the last step; empty: there was none.
+  std::vector<std::pair<std::string, double>> metrics = {};
+};
+
 struct TrainingResult {
   std::int64_t steps = 0;
   /// Ended by the stop callback: output_dir has a checkpoint, but no final model.
@@ -189,12 +205,21 @@ struct TrainingResult {
   bool stopped_early = false;
   /// Mean of the last report; absent where no step was left to do.
   std::optional<double> loss = {};
+  /// The best value of `metric`, the metric for the best model, and the step that it was found
+  /// after; absent, empty and 0 without an evaluation.
   std::optional<double> best_metric = {};
+  std::string metric = {};
+  std::int64_t best_step = 0;
+  /// The step whose model was written, and the metrics of its evaluation; empty: there was none.
+  std::int64_t model_step = 0;
+  std::vector<std::pair<std::string, double>> metrics = {};
   /// The checkpoint that was written last, and the best one; empty where there is none.
   std::string last_checkpoint = {};
   std::string best_checkpoint = {};
   /// All of the training, those before it was resumed too.
   std::vector<EvaluationPoint> evaluations = {};
+  /// All rows of the table of epochs, likewise.
+  std::vector<TrainingEpoch> epochs = {};
 };
 
 }  // namespace longformer

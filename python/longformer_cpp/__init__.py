@@ -26,9 +26,10 @@ from ._checks import as_integer, as_path, as_text
 from ._corpora import BatchAnswerer, BatchClassifier, BatchEmbedder, BatchSummarizer, BatchTagger
 from ._embedding import Embedder, Passages, SparseVector
 from ._evaluation import Evaluation, LabelMetrics, Scores, score
+from ._explanation import AttributedText, Explanation
 from ._generation import GeneratedTexts, WrittenDocument, WrittenText
 from ._hub import pull
-from ._language_model import LanguageModel, LanguageModelScore
+from ._language_model import LanguageModel, LanguageModelOutput, LanguageModelScore
 from ._measuring import (
     LayerDifference,
     ModelComparison,
@@ -66,11 +67,12 @@ from ._tasks import (
     conll_text,
 )
 from ._tokenizer import Encoding, Tokenizer, TokenStatistics
-from ._training import TrainingResult, finetune, pretrain_lm, pretrain_mlm
+from ._training import CrossValidation, TrainingResult, cross_validate, finetune, pretrain_lm, pretrain_mlm
 
 __all__ = [
     "Answer",
     "AnswerSpan",
+    "AttributedText",
     "BatchAnswerer",
     "BatchClassifier",
     "BatchEmbedder",
@@ -83,18 +85,21 @@ __all__ = [
     "Classifier",
     "Clusters",
     "CoreferenceResolver",
+    "CrossValidation",
     "Embedder",
     "Encoding",
     "Entity",
     "Error",
     "Evaluation",
     "Evidence",
+    "Explanation",
     "FilledMask",
     "FilledText",
     "GeneratedTexts",
     "IndexedDocument",
     "LabelMetrics",
     "LanguageModel",
+    "LanguageModelOutput",
     "LanguageModelScore",
     "LayerDifference",
     "MaskCandidate",
@@ -130,6 +135,7 @@ __all__ = [
     "compare_models",
     "conll_text",
     "convert",
+    "cross_validate",
     "finetune",
     "info",
     "load",

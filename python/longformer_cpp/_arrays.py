@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Union
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from ._native import Error
 
-FloatArray = npt.NDArray[np.float32]
-IntegerArray = npt.NDArray[np.int32]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    FloatArray = npt.NDArray[np.float32]
+    IntegerArray = npt.NDArray[np.int32]
+else:
+    from ._numpy import np
+
+    FloatArray = IntegerArray = Any
+
 # [batch, n] arrays are padded; lists of 1-D arrays are ragged.
 Batched = Union[FloatArray, list[FloatArray]]
 Document = tuple[

@@ -8,14 +8,17 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Union
 
 from ._arrays import FloatArray
 from ._checks import as_items, found
 from ._native import Error
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+else:
+    from ._numpy import np
 
 #: Names of Arrow types by Python type, and those of the fields of records.
 FieldTypes = Mapping[str, str]

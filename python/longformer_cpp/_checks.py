@@ -5,11 +5,14 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ._native import Error
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 
 def found(value: Any) -> str:

@@ -9,8 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ._arrays import FloatArray
 from ._batches import Batch, Column, Unreadable, Values, Vectors, spark_task
 from ._checks import as_path, as_text, found, is_missing, lasting_name
@@ -21,7 +19,11 @@ from ._tables import batch_of
 from ._tasks import Classifier, QuestionAnswerer, Tagger, entity_column
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from . import Model
+else:
+    from ._numpy import np
 
 #: Options of Embedder.encode that the contract says otherwise.
 _OTHERWISE_HERE = ("sentences", "batch_size", "show_progress_bar", "output_value", "precision", "convert_to_numpy",

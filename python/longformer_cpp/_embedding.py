@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from . import _native
 from ._arrays import FloatArray
 from ._batches import Vectors
@@ -19,7 +17,11 @@ from ._options import described, options_of_call
 from ._tables import batch_of, is_table, table_texts, with_results
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from . import Model
+else:
+    from ._numpy import np
 
 #: Result of one text: vectors [rows, size], characters, tokens, and tokens that were cut.
 _Vectors = tuple[FloatArray, list[tuple[int, int]], int, int]

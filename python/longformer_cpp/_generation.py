@@ -5,14 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._arrays import Document, FloatArray, as_integers, documents_of, rows_like, shape_of, without_padding
 from ._checks import as_one_or_more
 from ._native import Error
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 # Meaning of None for options that a folder may switch on: off, as in `transformers`.
 _OFF = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0,

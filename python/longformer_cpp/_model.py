@@ -7,15 +7,14 @@ import os
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, overload
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _native
 from ._arrays import Batched, Document, FloatArray, as_array, documents_of, rows_like, shape_of, without_padding
 from ._checks import as_integer, as_one_or_more, as_path, as_text, lasting_name
 from ._embedding import Embedder, Passages
 from ._evaluation import Evaluation, evaluate
+from ._explanation import Explanation
 from ._generation import GeneratedTexts, TextGenerator, WrittenDocument
 from ._native import Error
 from ._options import described, options_of_call
@@ -37,6 +36,11 @@ from ._tasks import (
     Tagger,
 )
 from ._tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 #: Labels, values, starts and ends of a document.
 _Target = tuple[list[int], list[float], list[int], list[int], list[int]]
@@ -197,7 +201,7 @@ class Model:
     """A loaded checkpoint folder; `load` makes one. It can be pickled while the folder is there.
 
     Beside calling it there is a method for each verb of the program, with its options as keywords: encode, rerank,
-    classify, ner, qa, choose, coref, fill_mask, evaluate, summarize, generate. They read texts, and need the head
+    classify, explain, ner, qa, choose, coref, fill_mask, evaluate, summarize, generate. They read texts, and need the head
     that the verb needs."""
 
     def __init__(self, native: _native.Model, source: tuple[str, str, int, str, str]):
@@ -327,6 +331,11 @@ class Model:
     def classify(self, texts: Any, **options: Any) -> Any:
         """The classes of texts, or a table with them: see Classifier."""
         return self._classifier(texts, **options)
+
+    @options_of_call(Classifier.explain)
+    def explain(self, texts: str | Sequence[str], method: str = "integrated", **options: Any) -> list[Explanation]:
+        """Why texts belong to their classes: see Classifier.explain."""
+        return self._classifier.explain(texts, method, **options)
 
     @overload
     def ner(self, texts: str | Sequence[str], **options: Any) -> list[list[Entity]]: ...

@@ -94,6 +94,7 @@ class MultiHopAnswerer:
         too_long: str = "refuse",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> MultiHopAnswer:
         """Evidence is of so many paragraphs; 0: every sentence whose logit is above 0. What is longer than the
         model is an error unless too_long is "truncate", which cuts the end, or "split", which reads rows of as
@@ -110,6 +111,7 @@ class MultiHopAnswerer:
             "stride": 0 if too_long == "split" else None,
             "global_attention": global_attention,
             "batch_tokens": batch_tokens,
+            "max_length": max_length,
         }
         answer = self._native.answer(as_text(question, "question"), read, options)
         text, kind, score, logit, span, evidence, logits, truncated, rows = answer

@@ -68,6 +68,7 @@ class Reranker:
         stride: int | None = 128,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> list[RankedText]:
         """The texts by their relevance to the query, best first, with the options of `longformer rerank`
         (CrossEncoder.rank)."""

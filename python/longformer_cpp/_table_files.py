@@ -9,14 +9,17 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ._batches import Batch, Unreadable, about_option
 from ._checks import as_path, as_text, found, is_missing
 from ._native import Error
 from ._tables import batch_of, is_table, missing_rows, rows_named
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 #: Options that name columns.
 _FIELDS = ("text_field", "pair_field", "label_field", "id_field")

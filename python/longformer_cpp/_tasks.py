@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _native
 from ._batches import Column, Values
 from ._checks import as_count, as_one_or_more, as_text, as_texts, counted, given
 from ._checks import found as shown
+from ._explanation import Explanation, explanation_of
 from ._native import Error
 from ._options import described
 from ._tables import batch_of, is_table, table_texts, with_results
@@ -72,6 +74,7 @@ class Classifier:
         merge: str = "mean",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
         pair_field: str | None = None,
     ) -> list[Classification]: ...
@@ -87,6 +90,7 @@ class Classifier:
         merge: str = "mean",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
         pair_field: str | None = None,
     ) -> Any: ...
@@ -102,6 +106,7 @@ class Classifier:
         merge: str = "mean",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
         pair_field: str | None = None,
     ) -> Any:
@@ -127,6 +132,36 @@ class Classifier:
             Classification([ClassScore(*one) for one in scores[: most or None]], *rest)
             for scores, *rest in self._native.classify(checked, options)
         ]
+
+    @cached_property
+    def _explainer(self) -> _native.Explainer:
+        """The same weights, kept so that gradients can flow through them."""
+        folder, dtype, threads, adapter, _ = self.model._source
+        return _native.Explainer(folder, {"dtype": dtype, "threads": threads, "adapter": adapter})
+
+    @described("explain")
+    def explain(
+        self,
+        texts: str | Sequence[str],
+        method: str = "integrated",
+        label: str | None = None,
+        baseline: str = "pad",
+        steps: int = 32,
+        tolerance: float = 0.05,
+        occlusion: str = "remove",
+        function_to_apply: str | None = None,
+        truncate: bool = False,
+        stride: int | None = None,
+        merge: str = "mean",
+        global_attention: str | None = None,
+        batch_tokens: int = 8192,
+    ) -> list[Explanation]:
+        """Why each text belongs to a class, the one with the best score or `label`, as `longformer classify --explain`
+        says it. The method is gradient (gradient × input), integrated (integrated gradients) or occlusion (of
+        sentences). The first call loads the weights once more, in fp32."""
+        checked = as_one_or_more(texts, "texts")
+        found = self._explainer.explain(checked, as_text(method, "method"), given(locals(), "texts", "method", "checked"))
+        return [explanation_of(text, record) for text, record in zip(checked, found)]
 
     def _of_table(self, table: Any, text_field: str, pair_field: str | None, most: int, options: dict[str, Any]) -> Any:
         batch = batch_of(table)
@@ -184,6 +219,7 @@ class Tagger:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
     ) -> list[list[Entity]]: ...
     @overload
@@ -196,6 +232,7 @@ class Tagger:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
     ) -> Any: ...
     @described("ner")
@@ -208,6 +245,7 @@ class Tagger:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
         text_field: str = "text",
     ) -> Any:
         """The entities of each text, with the options of `longformer ner`: aggregation is none, simple, first,
@@ -277,6 +315,7 @@ class MaskFiller:
         top_k: int = 5,
         truncate: bool = False,
         global_attention: str | None = None,
+        max_length: int | None = None,
     ) -> list[FilledText]:
         """The top_k tokens of each mask of each text; every mask is guessed by itself while the others stay."""
         results = []
@@ -422,6 +461,7 @@ class QuestionAnswerer:
         no_answer: bool = False,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> list[Answer]:
         """The top_k answers of each document in turn, or with best those of all documents, by logit. A
         document that is longer than the model is an error unless truncate cuts it, or stride reads it in
@@ -467,6 +507,7 @@ class Chooser:
         stride: int | None = None,
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> Choice:
         """The best of the choices. What is too long for the model is an error unless truncate cuts the
         context, or stride, of candidates alone, reads it in parts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from . import _native
@@ -49,11 +49,30 @@ class TrainingResult:
     best_checkpoint: str
     #: Step and metrics of every evaluation.
     evaluations: list[tuple[int, dict[str, float]]]
+    #: Name of the metric for the best model, and the step after which it was best; "" and 0 without evaluations.
+    metric: str = ""
+    best_step: int = 0
+    #: Step whose model was written, and the metrics of its evaluation; empty if there was none.
+    model_step: int = 0
+    model_metrics: dict[str, float] = field(default_factory=dict)
+    #: The table of epochs: step, epoch, train_loss, seconds, and the metrics of an evaluation.
+    epochs: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def metrics(self) -> dict[str, float]:
         """Metrics of the last evaluation; empty if there was none."""
         return self.evaluations[-1][1] if self.evaluations else {}
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Results of the trainings of all folds."""
+
+    output_dir: str
+    folds: list[TrainingResult]
+    #: Mean and sample standard deviation of each metric over the models of the folds.
+    mean: dict[str, float]
+    deviation: dict[str, float]
 
 
 @described("finetune")
@@ -82,6 +101,27 @@ def finetune(
     with data_files(sources, options) as files:
         given = {**options, **files.paths, "output_dir": output_dir, "callback": callback, "ranks": ranks}
         return TrainingResult(as_path(output_dir, "output_dir"), **_native.finetune(as_path(model, "model"), given))
+
+
+@described("finetune")
+def cross_validate(
+    model: str | os.PathLike[str],
+    data: Any,
+    output_dir: str | os.PathLike[str],
+    callback: Callback | None = None,
+    ranks: Ranks | None = None,
+    **options: Any,
+) -> CrossValidation:
+    """Trains a folder on all folds of its data, one after another, as `longformer finetune --folds` does:
+    cross_validate("folder", "train.jsonl", "folds", task="classify", folds=5).
+
+    The models stand in fold-1, fold-2, … of output_dir, which gets folds.json. The rest as finetune."""
+    place = as_path(output_dir, "output_dir")
+    with data_files({"data": data}, options) as files:
+        given = {**options, **files.paths, "output_dir": output_dir, "callback": callback, "ranks": ranks}
+        found = _native.cross_validate(as_path(model, "model"), given)
+    folds = [TrainingResult(os.path.join(place, f"fold-{i}"), **fold) for i, fold in enumerate(found["folds"], 1)]
+    return CrossValidation(place, folds, found["mean"], found["deviation"])
 
 
 @described("pretrain_mlm")

@@ -19,6 +19,7 @@ CALLS = {
 #: Calls that name their options: the function, the list, and options by another name in Python (None: not there).
 NAMED = [
     (lc.Classifier.__call__, "classify", {}),
+    (lc.Classifier.explain, "explain", {}),
     (lc.Tagger.__call__, "ner", {}),
     (lc.QuestionAnswerer.__call__, "qa", {}),
     (lc.Chooser.__call__, "choose", {}),

@@ -1,11 +1,15 @@
 """Facts of the package about itself, and its types."""
 
+import importlib.metadata
+import os
 import pathlib
 import re
 import subprocess
 import sys
+import sysconfig
 
 import longformer_cpp
+import pytest
 
 PACKAGE = pathlib.Path(longformer_cpp.__file__).parent
 
@@ -59,3 +63,38 @@ def test_types_hold(tmp_path):
     errors = [line for line in result.stdout.splitlines() if ": error:" in line]
     assert len(errors) == 2, result.stdout
     assert all("program.py" in line for line in errors), result.stdout
+
+
+def test_import_is_light():
+    """No numpy, nor anything else that is loaded when it is used. Processor seconds count, as other tests run beside."""
+    program = "import sys, time; begin = time.process_time(); import longformer_cpp; print(time.process_time() - begin, *sys.modules)"
+    seconds = []
+    for _ in range(5):
+        first, *modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+        seconds.append(float(first))
+        assert not {"numpy", "pandas", "pyarrow", "matplotlib", "torch"} & set(modules)
+    assert min(seconds) < 0.1, seconds
+
+
+class TestInstalled:
+    """`make python` and `make wheel` say in LONGFORMER_INSTALLED how the package came here."""
+
+    @pytest.mark.skipif("LONGFORMER_INSTALLED" not in os.environ, reason="about an installed package")
+    def test_the_program_is_inside(self):
+        program = pathlib.Path(sysconfig.get_path("scripts")) / "longformer"
+        run = lambda *arguments: subprocess.run([program, *arguments], capture_output=True, text=True, check=False)
+        assert run("--version").stdout == f"longformer {longformer_cpp.__version__}\n"
+        done = run("no-such-verb")
+        assert done.returncode == 2 and done.stderr.startswith("longformer: error: "), done
+
+    @pytest.mark.skipif(os.environ.get("LONGFORMER_INSTALLED") != "wheel", reason="about a wheel with its libraries")
+    def test_every_library_has_its_license(self):
+        files = [str(file) for file in importlib.metadata.files("longformer-cpp")]
+        libraries = [file for file in files if file.startswith("longformer_cpp.libs/")]
+        licenses = [file for file in files if "/licenses/debian/" in file]
+        assert libraries and licenses
+        fields = importlib.metadata.metadata("longformer-cpp").get_all("License-File")
+        assert sorted(fields) == sorted(file.partition("/licenses/")[2] for file in files if "/licenses/" in file)
+        for file in importlib.metadata.files("longformer-cpp"):
+            if "/licenses/" in str(file):
+                assert len(file.read_text()) > 200, file

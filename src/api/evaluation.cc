@@ -174,6 +174,27 @@ Evaluation evaluate(const Model& model, const Tokenizer& tokenizer, const std::s
   return result;
 }
 
+namespace {
+
+/// The longest document: of a model that writes texts max_length is that of the text.
+std::int64_t longest_asked(const Model& model, const EvaluateOptions& options) {
+  if (options.generation.max_source_tokens > 0) return options.generation.max_source_tokens;
+  const bool writes = model.implementation().config.decoder.has_value();
+  return writes ? 0 : options.generation.options.max_length.value_or(0);
+}
+
+engine::ReadingOptions reading_of(const Model& model, const EvaluateOptions& options) {
+  engine::ReadingOptions reading = reading_options(model, options);
+  const bool is_given = options.generation.max_source_tokens > 0;
+  const std::int64_t asked = longest_asked(model, options), most = reading.max_tokens;
+  require(asked <= most, OptionName(is_given ? "max_source_length" : "max_length"),
+          "expected at most the model's {} tokens, found {}", most, asked);
+  if (asked > 0) reading.max_tokens = asked;
+  return reading;
+}
+
+}  // namespace
+
 Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const std::string& path,
                         const engine::DataSet& data, const EvaluateOptions& options,
                         engine::MeasuredPass* pass) {
@@ -188,7 +209,7 @@ Evaluation evaluate_set(const Model& model, const Tokenizer& tokenizer, const st
   std::optional<EmbedderVectors> vectors;
   if (options.embedder != nullptr) vectors.emplace(*options.embedder, options);
   const engine::EvaluationOptions used = {.data = options.data,
-                                          .reading = reading_options(model, options),
+                                          .reading = reading_of(model, options),
                                           .merge = options.merge,
                                           .threshold = options.threshold,
                                           .max_answer_tokens = options.max_answer_tokens,

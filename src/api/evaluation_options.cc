@@ -59,7 +59,10 @@ OptionFields fields(EvaluateOptions& options) {
         .help = "texts: with the 95 % interval of each mean (1,000 samples)"},
        {.name = "max_source_length",
         .value = &options.generation.max_source_tokens,
-        .help = "texts: longest document in tokens (the model's)",
+        .help =
+            "longest document in tokens with the special ones; --truncate and --stride take this "
+            "length for the model's; where no texts are written, --max-length is another name "
+            "(the model's)",
         .least = 1}});
   append(all, reading_fields(options));
   return all;

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "api/finetune_card.h"
+#include "api/finetune_split.h"
 #include "api/validation.h"
 #include "core/error.h"
 #include "engine/frame/table.h"
@@ -16,6 +18,7 @@
 #include "engine/training/adapter_training.h"
 #include "engine/training/task_training.h"
 #include "engine/training/training_run.h"
+#include "formats/weights.h"
 #include "longformer/checkpoint.h"
 #include "tasks/classification/classification.h"
 #include "tasks/embedding/embedding_teacher.h"
@@ -106,8 +109,8 @@ struct Beginning {
   Index max_tokens(const models::EncoderConfig& config, const FinetuneOptions& options) const {
     const Index most = task.longest_document(config);
     require(options.max_source_tokens >= 0 && options.max_source_tokens <= most,
-            OptionName("max_source_length"), "expected at most the model's {} tokens, found {}",
-            most, options.max_source_tokens);
+            OptionName(options.max_length > 0 ? "max_length" : "max_source_length"),
+            "expected at most the model's {} tokens, found {}", most, options.max_source_tokens);
     if (options.max_source_tokens > 0) return options.max_source_tokens;
     return modules ? std::min(most, modules->max_length.value_or(most)) : most;
   }
@@ -244,6 +247,7 @@ FinetuneData summary_of(const engine::Task& task, const engine::DataSet& data,
           .notes = data.report().notes,
           .rows = report.rows,
           .tokens = report.tokens,
+          .label_counts = data.class_counts().counts,
           .counts = std::move(counts),
           .drawn = model.drawn(),
           .added_tokens = std::move(added_tokens)};
@@ -262,12 +266,84 @@ std::vector<CountNote> notes_of(const FinetuneData& data) {
   return notes;
 }
 
-TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
-                        const FinetuneCallbacks& callbacks) {
+namespace {
+
+/// The options as they are used. Throws Error for those that contradict each other.
+FinetuneOptions used_options(const FinetuneOptions& options) {
   FinetuneOptions used = options;
   used.data = engine::with_inputs(used.data);
-  choose_eval_strategy(used.training, !used.validation_path.empty());
+  check_split(used);
+  require(used.folds == 0 || used.fold > 0, OptionName("fold"),
+          "expected the number of the fold to train, found none");
+  choose_eval_strategy(used.training, !used.validation_path.empty() || splits(used));
   check(used.training);
+  if (splits(used)) used.validation_path = used.train_path;
+  if (used.max_length > 0) {
+    require(used.max_source_tokens == 0 || used.max_source_tokens == used.max_length,
+            OptionName("max_length"), "expected none beside max_source_length {}, found {}",
+            used.max_source_tokens, used.max_length);
+    used.max_source_tokens = used.max_length;
+  }
+  return used;
+}
+
+/// The model, and the weights that are not trained.
+TrainedModelSetup setup_of(const Beginning& beginning, const models::EncoderConfig& config,
+                           FinetuneOptions& used, const engine::DataSet& data) {
+  const engine::Task& task = beginning.task;
+  TrainedModelSetup setup = {.folder = beginning.folder,
+                             .task = &task,
+                             .labels = data.labels(),
+                             .problem_type = data.problem_type(),
+                             .draws_head = used.new_head,
+                             .settings = head_fits(config, task) && !used.new_head
+                                             ? engine::Json::object()
+                                             : data.settings(config),
+                             .shares_global_projections = used.shared_global_projections,
+                             .random_blocks = used.random_blocks,
+                             .added_tokens = added_tokens(beginning.folder, task),
+                             .class_weights = weights_of_classes(used, data)};
+  setup.settings.update(data.encoder_settings(config));
+  if (beginning.modules) {
+    setup.max_text_tokens = beginning.max_tokens(config, used);
+    if (data.has_passages()) setup.passage_context = "document";
+  }
+  set_rates(used, setup);
+  return setup;
+}
+
+/// Split of the data and weights of the classes: facts that decide a training, and the first line
+/// of its log.
+void set_facts(const FinetuneOptions& options, const DataSplit& split, const engine::Json& weights,
+               TaskObjective& objective) {
+  engine::Json beginning = engine::Json::object();
+  if (!split.facts.empty()) {
+    beginning["split"] = split.facts;
+    objective.set_file(kSplitFile, split.file);
+  }
+  if (!weights.empty()) beginning["class_weights"] = weights;
+  objective.set_facts({{"split of the data", split.facts}, {"class weights", weights}},
+                      std::move(beginning));
+  objective.set_part_size(options.mini_batch_size);
+}
+
+/// A step of one example has nothing that its class could weigh against.
+void note_lone_examples(const FinetuneOptions& options, const engine::ClassWeights& weights,
+                        const TrainingCallbacks& callbacks) {
+  const TrainingOptions& training = options.training;
+  const auto examples = training.per_device_train_batch_size *
+                        training.gradient_accumulation_steps * rank_count(callbacks);
+  if (examples > 1 || weights.empty() || !weights.other.empty() || !callbacks.note) return;
+  callbacks.note(
+      "class_weights: a step of one example is the mean of one loss, which weights do not change: "
+      "more gradient_accumulation_steps give them others to weigh against");
+}
+
+}  // namespace
+
+TrainingResult finetune(const std::string& folder, const FinetuneOptions& options,
+                        const FinetuneCallbacks& callbacks) {
+  FinetuneOptions used = used_options(options);
   const models::EncoderConfig config =
       models::read_config(models::config_file(folder, options.training.adapter));
   const engine::Task& named = task_of(config, options);
@@ -276,28 +352,16 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   tasks::check_problem_type(options.data, task);
   if (options.global_attention) task.check_global_rule(options.global_attention->rule());
   const auto data = read_training_data(config, named, used);
+  DataSplit split = split_data(used, *data);
+  if (split.validation) tasks::check_classes(*data);
   check_options(used, *data);
   Beginning beginning(folder, task);
   require(used.mini_batch_size == 0 || task.makes_vectors(), OptionName("mini_batch_size"),
           "expected a training of vectors of texts, found one of {}", task.names().verb);
-  TrainedModelSetup setup = {.folder = folder,
-                             .task = &task,
-                             .labels = data->labels(),
-                             .problem_type = data->problem_type(),
-                             .draws_head = used.new_head,
-                             .settings = head_fits(config, task) && !used.new_head
-                                             ? engine::Json::object()
-                                             : data->settings(config),
-                             .shares_global_projections = used.shared_global_projections,
-                             .random_blocks = used.random_blocks,
-                             .added_tokens = added_tokens(folder, task),
-                             .note = callbacks.training.note};
-  setup.settings.update(data->encoder_settings(config));
-  if (beginning.modules) {
-    setup.max_text_tokens = beginning.max_tokens(config, used);
-    if (data->has_passages()) setup.passage_context = "document";
-  }
-  set_rates(used, setup);
+  TrainedModelSetup setup = setup_of(beginning, config, used, *data);
+  setup.note = callbacks.training.note;
+  const engine::Json weights = to_json(setup.class_weights, data->labels());
+  note_lone_examples(used, setup.class_weights, callbacks.training);
   TrainedModel model(std::move(setup), used.training);
   beginning.load_teacher_of(used, config.last_size());
   const Tokenizer tokenizer =
@@ -308,7 +372,8 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   std::unique_ptr<engine::TrainingSet> validation_rows;
   std::optional<Validation> validation;
   if (used.training.eval_strategy != "no") {
-    validation_data = read_validation_data(model.config(), named, *data, used);
+    validation_data = split.validation ? std::move(split.validation)
+                                       : read_validation_data(model.config(), named, *data, used);
     Rows made(used, beginning, model, tokenizer, used.validation_path);
     if (Validation::has_metrics(used, config, *validation_data)) made.keep_readings();
     validation_rows = made.of(*validation_data);
@@ -328,12 +393,17 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
         evaluation.metric_names[std::min<std::size_t>(1, evaluation.metric_names.size() - 1)];
   }
   if (validation) evaluation.run = [&validation] { return validation->run(); };
-  if (callbacks.data) callbacks.data(summary_of(named, *data, *rows, model));
-  if (callbacks.validation && validation) {
-    callbacks.validation(summary_of(named, *validation_data, *validation_rows, model));
-  }
+  CardFacts facts = {.folder = folder,
+                     .model_type = std::string(config.family->model_type),
+                     .is_drawn = !formats::has_weights(folder),
+                     .training = summary_of(named, *data, *rows, model)};
+  if (validation) facts.validation = summary_of(named, *validation_data, *validation_rows, model);
+  if (callbacks.data) callbacks.data(facts.training);
+  if (callbacks.validation && facts.validation) callbacks.validation(*facts.validation);
   TaskObjective objective(used.training, *rows, model, std::move(evaluation));
-  objective.set_part_size(used.mini_batch_size);
+  set_facts(used, split, weights, objective);
+  objective.set_card(
+      [&](const TrainingResult& result) { return model_card(facts, options, named, result); });
   training::Phase phase = training::single_phase(used.training, objective.micro_batches(),
                                                  rank_count(callbacks.training));
   phase.cost = cost_of(model, task, used, rows->lengths());

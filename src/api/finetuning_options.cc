@@ -67,6 +67,30 @@ OptionFields fields(FinetuneOptions& options) {
        .help = "examples to evaluate on, at the end of each epoch unless --eval-strategy says "
                "otherwise (none)",
        .type = "FILE"},
+      {.name = "validation_split",
+       .value = &options.validation_split,
+       .help = "share of DATA to evaluate on in place of a validation file, as 0.1: drawn by the "
+               "seed, each class alike, examples of equal ids or texts together (none)",
+       .type = "P",
+       .most = 1,
+       .excludes = {"validation_file"}},
+      {.name = "folds",
+       .value = &options.folds,
+       .help = "cross-validation: so many trainings, each evaluated on another part of DATA, in "
+               "folders fold-1, fold-2, …, and a table of their metrics (none)",
+       .least = 2,
+       .most = 1000,
+       .excludes = {"validation_file", "validation_split"}},
+      {.name = "fold",
+       .value = &options.fold,
+       .help = "with --folds: train the fold of this number alone, into --output-dir (all)",
+       .least = 1,
+       .most = 1000},
+      {.name = "class_weights",
+       .value = &options.class_weights,
+       .help = "classify and ner: weights of the classes in the loss: balanced, "
+               "label=weight,label=weight or a JSON object (all 1)",
+       .type = "WEIGHTS"},
       training_task(options.task),
       {.name = "new_head",
        .value = &options.new_head,
@@ -106,6 +130,7 @@ OptionFields fields(FinetuneOptions& options) {
   append(all, writing_fields(options));
   append(all, fields(options.training));
   append(all, reading_fields(options));
+  all.push_back(max_length_field(options.max_length));
   return all;
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "api/evaluation.h"
+#include "api/finetune_card.h"
 #include "core/error.h"
 #include "core/words.h"
 #include "engine/run/model_cost.h"
@@ -111,6 +112,10 @@ TrainingResult train_masked_lm(const std::string& folder, const MaskedLmTraining
   if (validation) tell("validation", *validation, callbacks);
   TaskObjective objective(options.training, *rows, model,
                           evaluation_of(options, model, tokenizer, *validation_text));
+  objective.set_card([&](const TrainingResult& result) {
+    return model_card(folder, std::string(model.config().family->model_type), options,
+                      rows->report(), result);
+  });
   training::Phase phase =
       training::single_phase(options.training, objective.micro_batches(), rank_count(callbacks));
   phase.cost = cost_of(model, options);

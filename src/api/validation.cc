@@ -36,12 +36,12 @@ EvaluateOptions Validation::options() {
   options.global_attention = given.global_attention;
   options.threshold = given.threshold;
   options.batch_tokens = given.batch_tokens;
+  options.generation.max_source_tokens = given.max_source_tokens;
   const Model model = setup_.model.model();
   if (setup_.model.config().decoder) {
     if (!generator_) generator_.emplace(TextGenerator::of(model, setup_.folder));
     options.generator = &*generator_;
     options.generation.options = given.generation;
-    options.generation.max_source_tokens = given.max_source_tokens;
   }
   if (setup_.model.implementation().task->makes_vectors()) {
     if (!embedder_) embedder_.emplace(Embedder::of(model, setup_.folder));

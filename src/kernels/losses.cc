@@ -10,7 +10,7 @@
 namespace longformer::kernels {
 namespace {
 
-/// A loss of single logits: body(logit, target) gives loss and slope.
+/// A loss of single logits: body(logit, target, place) gives loss and slope.
 struct LossAndSlope {
   double loss;
   double slope;
@@ -22,12 +22,17 @@ LossSum elementwise(const Tensor& logits, std::span<const float> targets,
   LossSum loss;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const LossAndSlope at =
-        body(static_cast<double>(logits.data<float>()[i]), static_cast<double>(targets[i]));
+        body(static_cast<double>(logits.data<float>()[i]), static_cast<double>(targets[i]), i);
     loss.sum += at.loss;
     loss.weight += 1;
     gradient.data<float>()[i] = static_cast<float>(options.scale * at.slope);
   }
   return loss;
+}
+
+/// The factor of a row with this label.
+double weight_of(std::int32_t label, const LossOptions& options) {
+  return options.class_weights.empty() ? 1 : options.class_weights[static_cast<std::size_t>(label)];
 }
 
 /// log Σ e^value over the rows, in double.
@@ -63,13 +68,16 @@ LossSum cross_entropy_rows(Tensor& logits, std::span<const std::int32_t> labels,
       std::fill_n(values, classes, 0.0f);
       return;
     }
-    losses[i] = softmax_cross_entropy(
-        values, classes, {.label = labels[i], .smoothing = options.label_smoothing}, options.scale);
+    const double weight = weight_of(labels[i], options);
+    losses[i] =
+        weight * softmax_cross_entropy(values, classes,
+                                       {.label = labels[i], .smoothing = options.label_smoothing},
+                                       weight * options.scale);
   });
   LossSum loss;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     loss.sum += losses[i];
-    loss.weight += labels[i] == kIgnored ? 0 : 1;
+    loss.weight += labels[i] == kIgnored ? 0 : weight_of(labels[i], options);
     if (!options.each.empty()) options.each[i] = static_cast<float>(losses[i]);
   }
   return loss;
@@ -77,15 +85,30 @@ LossSum cross_entropy_rows(Tensor& logits, std::span<const std::int32_t> labels,
 
 LossSum binary_cross_entropy(const Tensor& logits, std::span<const float> targets,
                              const LossOptions& options, Tensor& gradient) {
-  return elementwise(logits, targets, options, gradient, [](double x, double y) {
-    const double softplus = std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
-    return LossAndSlope{softplus - x * y, 1 / (1 + std::exp(-x)) - y};
-  });
+  const auto softplus = [](double x) {
+    return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+  };
+  const auto plain = [&](double x, double y, std::size_t) {
+    return LossAndSlope{softplus(x) - x * y, 1 / (1 + std::exp(-x)) - y};
+  };
+  if (options.class_weights.empty()) {
+    return elementwise(logits, targets, options, gradient, plain);
+  }
+  // −y·log p − (1 − y)·log(1 − p), each part with its factor.
+  const auto columns = static_cast<std::size_t>(logits.columns());
+  const auto weighted = [&](double x, double y, std::size_t i) {
+    const double one = y * options.class_weights[i % columns];
+    const double none = (1 - y) * options.other_weights[i % columns];
+    const double probability = 1 / (1 + std::exp(-x));
+    return LossAndSlope{one * (softplus(x) - x) + none * softplus(x),
+                        one * (probability - 1) + none * probability};
+  };
+  return elementwise(logits, targets, options, gradient, weighted);
 }
 
 LossSum squared_error(const Tensor& logits, std::span<const float> targets,
                       const LossOptions& options, Tensor& gradient) {
-  return elementwise(logits, targets, options, gradient, [](double x, double y) {
+  return elementwise(logits, targets, options, gradient, [](double x, double y, std::size_t) {
     return LossAndSlope{(x - y) * (x - y), 2 * (x - y)};
   });
 }

@@ -17,13 +17,16 @@ struct LossOptions {
   double scale = 1;
   /// For cross-entropy: (1 − s)·NLL + s times the mean of −log p over all classes.
   double label_smoothing = 0;
+  /// Cross-entropy: a factor for the rows of each label; binary cross-entropy: for the targets 1
+  /// and 0 of each column. May be empty.
+  std::span<const double> class_weights = {}, other_weights = {};
   /// Receives the cross-entropy of every row, 0 without a label; may be empty.
   std::span<float> each = {};
 };
 
 struct LossSum {
   double sum = 0;
-  /// How many things counted.
+  /// How many things counted; of labels with weights, the sum of the weights.
   double weight = 0;
 };
 

@@ -129,6 +129,8 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   ops::LayerNorm embedding_norm;
   embeddings_ = embedding_tables(config, source, &embedding_norm);
   if (config.recipe.drops_before_norm) embedding_norm_ = std::move(embedding_norm);
+  normalises_words_alone_ = config.recipe.norms_embeddings && !config.recipe.has_type_table &&
+                            !config.recipe.has_position_table && !config.table && !config.reformer;
   if (config.embedding_size != width) {
     projection_ = linear(source, "embeddings_project", {width, config.embedding_size});
   }
@@ -153,12 +155,19 @@ Encoder::Encoder(const EncoderConfig& config, const Weights& weights, DType dtyp
   }
 }
 
-Tensor Encoder::embed(const ops::Context& context, const Batch& batch) const {
+Tensor Encoder::word_rows(const ops::Context& context, std::span<const std::int32_t> ids) const {
+  const std::vector<Index> rows(ids.begin(), ids.end());
+  return ops::select_rows(context, embeddings_.words, rows).to(DType::f32);
+}
+
+Tensor Encoder::embed(const ops::Context& context, const Batch& batch, const Tensor* words) const {
   const Dropout dropout = context.dropout(dropout_, kEmbeddingPlace);
-  Tensor embedded =
-      ops::embed(context, embeddings_,
-                 {.words = batch.ids, .positions = batch.positions, .types = batch.types},
-                 axial_ ? Dropout() : dropout);
+  Tensor embedded = ops::embed(context, embeddings_,
+                               {.words = batch.ids,
+                                .positions = batch.positions,
+                                .types = batch.types,
+                                .given = words != nullptr ? *words : Tensor()},
+                               axial_ ? Dropout() : dropout);
   if (axial_) embedded = ops::dropout(context, axial_->added(context, embedded, batch), dropout);
   if (embedding_norm_) embedded = ops::layer_norm(context, embedded, *embedding_norm_);
   return projection_ ? ops::linear(context, embedded, *projection_, context.dtype) : embedded;
@@ -189,11 +198,11 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
                         const PassOptions& options) const {
   tokens_run_.fetch_add(batch.rows(), std::memory_order_relaxed);
   if (funnel_) {
-    return funnel_->forward(context, embed(context, batch), batch, layers_, options);
+    return funnel_->forward(context, embed(context, batch, options.words), batch, layers_, options);
   }
   const bool is_plain = options.observer == nullptr && context.tape == nullptr;
   const auto shared = shared_input(context, batch, is_plain);
-  Tensor x = embed(context, batch);
+  Tensor x = embed(context, batch, options.words);
   if (global_rows_) x = global_rows_->appended(context, x, batch.documents());
   if (reversible_) {
     // Both streams; hidden states are those of the second, as in transformers.

@@ -42,12 +42,19 @@ class Encoder final : public Network {
   /// Tokens that forward() was given so far: what passes cost, whatever batches they are in.
   std::int64_t tokens_run() const { return tokens_run_.load(std::memory_order_relaxed); }
 
+  /// Rows of the word embeddings, [n, E] fp32, before they are scaled.
+  Tensor word_rows(const ops::Context& context, std::span<const std::int32_t> ids) const;
+  /// Whether word embeddings are normalised with nothing added: any multiple of a row means the
+  /// same, so that its gradient stands at right angles to it.
+  bool normalises_words_alone() const { return normalises_words_alone_; }
+
   bool has_pooler() const { return pooler_.has_value(); }
   /// tanh(W x + b) of the first token of every document, [documents, D] fp32.
   Tensor pool(const ops::Context& context, const Tensor& hidden, const Batch& batch) const;
 
  private:
-  Tensor embed(const ops::Context& context, const Batch& batch) const;
+  /// `words` as PassOptions has it.
+  Tensor embed(const ops::Context& context, const Batch& batch, const Tensor* words) const;
   std::shared_ptr<SharedInput> shared_input(const ops::Context& context, const Batch& batch,
                                             bool is_plain) const;
 
@@ -69,6 +76,7 @@ class Encoder final : public Network {
   std::optional<ops::Linear> pooler_;
   double dropout_;
   bool has_global_attention_;
+  bool normalises_words_alone_ = false;
   mutable std::atomic<std::int64_t> tokens_run_ = 0;
 };
 

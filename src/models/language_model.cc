@@ -387,6 +387,9 @@ Tensor LanguageModel::forward_reversible(const ops::Context& context, const Batc
                                          const PassOptions& options) const {
   const auto shared = std::make_shared<SharedInput>();
   shared->starts = batch.starts;
+  if (options.observer != nullptr) {
+    shared->rows_without_globals = kernels::shared(kernels::self_attention_rows(batch.starts));
+  }
   const Tensor x =
       reversible_->forward(context, embed(context, batch, options.state), shared, options);
   return finished(context, x);

@@ -28,6 +28,9 @@ struct PassOptions {
   /// State of the tokens read before, which the pass updates; its streams are the documents of the
   /// batch.
   State* state = nullptr;
+  /// Rows of word embeddings in place of those of the ids, [n, E] fp32
+  /// (ops::EmbeddingRows::given), for encoders.
+  const Tensor* words = nullptr;
   /// Gets the input of the first layer and the output of every layer.
   std::vector<Tensor>* hidden_states = nullptr;
   /// Input of each layer in place of the output of the layer below.

@@ -170,6 +170,11 @@ Weights Weights::trained(Weights weights, Training training) {
   return weights;
 }
 
+Weights Weights::kept(Weights weights) {
+  weights.keeps_tensors_ = true;
+  return weights;
+}
+
 SharedLayers* Weights::shared(const std::string& layer) const {
   return has_whole(layer) ? nullptr : shared_.get();
 }
@@ -328,7 +333,8 @@ Tensor Weights::get(const std::string& name, const Shape& shape, const Init& ini
     return {nullptr, nullptr, shape, DType::f32};
   }
   if (is_trained()) return parameter(name, shape, init);
-  return seed_ ? drawn_tensor(name, shape, init, *seed_) : stored(name, shape);
+  const Tensor tensor = seed_ ? drawn_tensor(name, shape, init, *seed_) : stored(name, shape);
+  return keeps_tensors_ ? tensor.to(DType::f32) : tensor;
 }
 
 Tensor Weights::parameter(const std::string& name, const Shape& shape, const Init& init) const {

@@ -125,6 +125,10 @@ class Weights {
   };
   static Weights trained(Weights weights, Training training);
 
+  /// The same weights, merged with those of an adapter, for a model whose layers keep their tensors
+  /// in fp32: gradients go through them, and nothing is trained.
+  static Weights kept(Weights weights);
+
   /// The weights of a model with an adapter: what is asked for is merged, in fp32, and what the
   /// adapter has whole takes the place of the file's. Parameters of them are not merged: low_rank()
   /// has what is added. Throws Error for an adapter of another model.
@@ -150,7 +154,7 @@ class Weights {
   bool is_trained() const { return parameters_ != nullptr; }
   bool is_recording() const { return records_ != nullptr; }
   /// Whether a model should keep the tensors as they are, rather than packed copies of them.
-  bool keeps_tensors() const { return is_trained() || is_recording(); }
+  bool keeps_tensors() const { return keeps_tensors_ || is_trained() || is_recording(); }
 
   /// Tensors that models have asked a recording for, each once, in the order of asking.
   const std::vector<WeightRecord>& recorded() const;
@@ -252,6 +256,7 @@ class Weights {
   std::shared_ptr<const Adapter> adapter_;
   std::shared_ptr<const Weights> unadapted_;
   std::shared_ptr<SharedLayers> shared_;
+  bool keeps_tensors_ = false;
 };
 
 }  // namespace longformer::models

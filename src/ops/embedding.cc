@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include "core/threads.h"
@@ -27,14 +28,19 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
              const Dropout& dropout) {
   const Index n = static_cast<Index>(rows.words.size());
   const Index width = tables.words.columns();
+  const Tensor words = rows.given.empty() ? tables.words : rows.given;
+  using Rows = std::vector<std::int32_t>;
+  Rows word_rows(rows.words.begin(), rows.words.end());
+  if (!rows.given.empty()) std::iota(word_rows.begin(), word_rows.end(), 0);
+  const Index padding = rows.given.empty() ? tables.word_padding : -1;
   const bool has_norm = !tables.norm.weight.empty();
   Tensor x = context.memory.tensor({n, width}, context.dtype);
   const RowPlan plan = plan_rows(n, context.threads);
-  std::vector<kernels::RowLookup> lookups = {{tables.words, rows.words, tables.word_scale}};
+  std::vector<kernels::RowLookup> lookups = {{words, word_rows, tables.word_scale}};
   if (!tables.types.empty()) lookups.push_back({tables.types, rows.types});
   if (!tables.positions.empty()) lookups.push_back({tables.positions, rows.positions});
   // Only a backward pass needs the sums of all rows.
-  const bool trained = wants_backward(context, tables);
+  const bool trained = wants_backward(context, tables, words);
   const bool kept = trained || !has_norm;
   Tensor sum = kept ? context.memory.tensor({n, width}, DType::f32)
                     : scratch(context, plan, width, DType::f32);
@@ -47,19 +53,17 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
   if (!has_norm) x = sum.to(context.dtype);
   if (!has_norm) sum = {};
   drop_elements(context, dropout, x);
-  using Rows = std::vector<std::int32_t>;
   if (!trained) return x;
-  record(
-      context, "embed", x,
-      [context, &tables, sum, dropout, words = Rows(rows.words.begin(), rows.words.end()),
-       positions = Rows(rows.positions.begin(), rows.positions.end()),
-       types = Rows(rows.types.begin(), rows.types.end())](Tensor gradient) {
-        drop_elements(context, dropout, gradient);
-        if (!sum.empty()) add_norm_backward(context, sum, tables.norm, gradient);
-        send_rows(context, gradient, {words, tables.word_padding, tables.word_scale}, tables.words);
-        send_rows(context, gradient, {positions, tables.position_padding}, tables.positions);
-        send_rows(context, gradient, {types}, tables.types);
-      });
+  record(context, "embed", x,
+         [context, &tables, sum, dropout, words, padding, word_rows = std::move(word_rows),
+          positions = Rows(rows.positions.begin(), rows.positions.end()),
+          types = Rows(rows.types.begin(), rows.types.end())](Tensor gradient) {
+           drop_elements(context, dropout, gradient);
+           if (!sum.empty()) add_norm_backward(context, sum, tables.norm, gradient);
+           send_rows(context, gradient, {word_rows, padding, tables.word_scale}, words);
+           send_rows(context, gradient, {positions, tables.position_padding}, tables.positions);
+           send_rows(context, gradient, {types}, tables.types);
+         });
   return x;
 }
 

@@ -30,6 +30,9 @@ inline bool wants_gradient(const EmbeddingTables& tables) {
 /// One element per row; every number is a valid row of its table.
 struct EmbeddingRows {
   std::span<const std::int32_t> words, positions, types;
+  /// [n, D] fp32: takes the place of the rows of the word table, whose numbers then mean nothing. A
+  /// gradient goes to it as to a parameter, padding included. Empty: none is given.
+  Tensor given = {};
 };
 
 /// dropout(LayerNorm(scale · word + position + type)), [n, D], or without the norm.

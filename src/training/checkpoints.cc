@@ -9,6 +9,7 @@
 #include "core/words.h"
 #include "formats/json.h"
 #include "formats/new_folder.h"
+#include "training/evaluations.h"
 
 namespace longformer::training {
 namespace {
@@ -29,6 +30,7 @@ bool is_leftover(std::string_view name) {
   if (at == std::string_view::npos || !is_number(name.substr(at + kEnding.size()))) return false;
   const std::string_view whole = name.substr(0, at);
   return whole == "model" || whole == "log.jsonl" || whole.ends_with(".json") ||
+         whole == "README.md" || whole == "model_card.md" ||
          (whole.starts_with(kPrefix) && is_number(whole.substr(kPrefix.size())));
 }
 
@@ -55,6 +57,10 @@ Json to_json(const TrainerState& state) {
                  {"best_metric", state.best_metric ? Json(*state.best_metric) : Json()},
                  {"best_global_step", state.best_step},
                  {"evaluations_without_gain", state.evaluations_without_gain},
+                 {"epochs", to_json(state.epochs)},
+                 {"open_epoch_loss", state.open_epoch.loss},
+                 {"open_epoch_seconds", state.open_epoch.seconds},
+                 {"open_epoch_steps", state.open_epoch_steps},
                  {"finished_steps", state.finished_steps},
                  {"setup", state.setup},
                  {"optimizer_steps", state.optimizer_steps}};
@@ -84,6 +90,11 @@ TrainerState trainer_state_from_json(const Json& object, const std::string& file
   state.finished_steps =
       reader.integer("finished_steps", state.step, 0, std::numeric_limits<std::int64_t>::max());
   if (reader.has("setup")) state.setup = reader.at("setup");
+  if (reader.has("epochs")) state.epochs = epochs_from_json(reader.at("epochs"), file);
+  state.open_epoch.loss = reader.number("open_epoch_loss", 0);
+  state.open_epoch.seconds = reader.number("open_epoch_seconds", 0);
+  state.open_epoch_steps =
+      reader.integer("open_epoch_steps", 0, 0, std::numeric_limits<std::int64_t>::max());
   if (reader.has("best_metric")) state.best_metric = reader.number("best_metric", 0);
   const formats::ConfigReader steps(reader.at("optimizer_steps"), file + ": optimizer_steps");
   for (const auto& [name, value] : steps.object().items()) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "longformer/training.h"
+
 namespace longformer::training {
 
 /// The file of a checkpoint that holds its TrainerState.
@@ -38,6 +40,10 @@ struct TrainerState {
   std::optional<double> best_metric = {};
   std::int64_t best_step = 0;
   std::int64_t evaluations_without_gain = 0;
+  /// Rows of the table of epochs, and the one that is open: sums over so many steps.
+  std::vector<TrainingEpoch> epochs = {};
+  TrainingEpoch open_epoch = {};
+  std::int64_t open_epoch_steps = 0;
   /// Steps that each parameter has taken in the optimizer.
   std::map<std::string, std::int64_t> optimizer_steps = {};
   /// The steps of the training that has ended with this state; 0 while it goes on.

@@ -215,7 +215,8 @@ OptionFields evaluation_fields(TrainingOptions& options) {
        .group = group},
       {.name = "load_best_model_at_end",
        .value = &options.load_best_model_at_end,
-       .help = "the final model is that of the best evaluation",
+       .help =
+           "the final model is that of the best evaluation; --early-stopping-patience implies it",
        .group = group},
       {.name = "metric_for_best_model",
        .value = &options.metric_for_best_model,

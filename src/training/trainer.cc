@@ -16,6 +16,8 @@
 #include "formats/safetensors.h"
 #include "formats/weights.h"
 #include "training/disk_plan.h"
+#include "training/evaluations.h"
+#include "training/model_card.h"
 #include "training/resumption.h"
 
 namespace longformer::training {
@@ -32,15 +34,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-bool is_smaller_better(const std::string& metric) {
-  constexpr std::array<std::string_view, 5> kErrors = {"loss", "perplexity", "bpc", "mse", "mae"};
-  return std::find(kErrors.begin(), kErrors.end(), metric) != kErrors.end();
-}
-
-std::string without_prefix(const std::string& metric) {
-  return metric.starts_with("eval_") ? metric.substr(5) : metric;
-}
-
 /// Cost of a step: its FLOPs, or 1 where they are unknown.
 double work_of(const Phase& phase) {
   const double flops = static_cast<double>(phase.cost.tokens_per_step) * phase.cost.flops_per_token;
@@ -48,21 +41,6 @@ double work_of(const Phase& phase) {
 }
 
 std::int64_t divided_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-/// The evaluations of a log, without the prefix of their names.
-std::vector<EvaluationPoint> evaluations_of(const std::vector<Json>& log) {
-  constexpr std::string_view kPrefix = "eval_";
-  std::vector<EvaluationPoint> points;
-  for (const Json& line : log) {
-    EvaluationPoint point = {.step = line.value("step", std::int64_t{0})};
-    for (const auto& [name, value] : line.items()) {
-      if (!name.starts_with(kPrefix) || !value.is_number()) continue;
-      point.metrics.emplace_back(name.substr(kPrefix.size()), value.get<double>());
-    }
-    if (!point.metrics.empty()) points.push_back(std::move(point));
-  }
-  return points;
-}
 
 /// Moves files and folders; a folder that the target has already gets the files.
 void move_entries(const fs::path& from, const fs::path& target) {
@@ -105,6 +83,7 @@ Trainer::Trainer(TrainerSetup setup, ParameterSet& parameters, Objective& object
       checkpoints_(setup_.options.output_dir) {
   check(setup_.options);
   choose_eval_strategy(setup_.options, false);
+  if (setup_.options.early_stopping_patience > 0) setup_.options.load_best_model_at_end = true;
   require(parameters_.trained_elements() > 0, "training: expected trained parameters, found none");
   for (const Phase& phase : setup_.phases) {
     require(phase.steps >= 0 && phase.accumulation >= 1,
@@ -125,7 +104,7 @@ void Trainer::set_metric() {
   std::string& metric = setup_.options.metric_for_best_model;
   if (metric.empty()) metric = "loss";
   const std::vector<std::string> names = objective_.metric_names();
-  const bool known = std::find(names.begin(), names.end(), without_prefix(metric)) != names.end();
+  const bool known = std::find(names.begin(), names.end(), plain_metric(metric)) != names.end();
   require(known || names.empty(), OptionName("training.metric_for_best_model"),
           "expected one of {}, found '{}'", fmt::join(names, ", "), metric);
 }
@@ -163,6 +142,7 @@ void Trainer::run_phases() {
   if (team_.leads()) {
     log_ = std::make_unique<Log>(setup_.options.output_dir, state_.log_history, state_.step);
   }
+  write_beginning();
   const auto phases = static_cast<std::int64_t>(setup_.phases.size());
   bool goes_on = true;
   while (goes_on && state_.phase < phases) {
@@ -191,12 +171,19 @@ void Trainer::check_ranks() const {
 
 void Trainer::report_result() {
   result_.steps = state_.step;
-  result_.best_metric = state_.best_metric;
-  result_.evaluations = evaluations_of(state_.log_history);
+  report_evaluations(setup_.options, state_, result_);
   result_.last_checkpoint = last_checkpoint();
   if (state_.best_step > 0 && fs::exists(checkpoints_.folder(state_.best_step))) {
     result_.best_checkpoint = checkpoints_.folder(state_.best_step).string();
   }
+}
+
+void Trainer::write_beginning() {
+  if (state_.step > 0 || !state_.log_history.empty()) return;
+  Json line = objective_.beginning();
+  if (line.empty()) return;
+  line["step"] = 0;
+  log(std::move(line));
 }
 
 bool Trainer::is_done() const {
@@ -326,7 +313,7 @@ void Trainer::plan_disk(TrainingPlan& plan) const {
                        .written = checkpoints_left(options, setup_.phases, state_, team_.size()),
                        .before = static_cast<std::int64_t>(checkpoints_.steps().size()),
                        .limit = options.save_total_limit,
-                       .keeps_best = options.load_best_model_at_end});
+                       .keeps_best = options.eval_strategy != "no"});
   plan.free_disk_bytes =
       setup_.free_disk_bytes ? setup_.free_disk_bytes : free_disk_bytes(options.output_dir);
 }
@@ -388,6 +375,8 @@ bool Trainer::run_phase() {
     if (options.eval_strategy != "no" &&
         is_due(options.eval_strategy, options.eval_steps, done.ends_epoch || is_last)) {
       evaluate(progress);
+    } else if (done.ends_epoch || is_last) {
+      close_epoch(progress.epoch, 0, {}, state_);
     }
     if (callbacks_.progress) callbacks_.progress(progress);
     const bool stops = agree(callbacks_.stop && callbacks_.stop());
@@ -438,9 +427,9 @@ Trainer::StepReport Trainer::step() {
     state_.epoch_micro_batches = 0;
     done.ends_epoch = true;
   }
-  const double seconds = seconds_since(start);
-  seconds_ += seconds;
-  unlogged_seconds_ += seconds;
+  done.seconds = seconds_since(start);
+  seconds_ += done.seconds;
+  unlogged_seconds_ += done.seconds;
   unlogged_tokens_ += done.tokens;
   work_ += work_of(phase());
   return done;
@@ -504,6 +493,7 @@ TrainingProgress Trainer::report(const StepReport& step) {
   const TrainingOptions& options = setup_.options;
   state_.unlogged_loss += step.loss;
   ++state_.unlogged_steps;
+  add_step(step.loss, step.seconds, state_);
   TrainingProgress progress{
       .step = state_.step,
       .steps = total_steps(),
@@ -575,35 +565,21 @@ void Trainer::judge(TrainingProgress& progress) {
     require(name != "loss" || std::isfinite(value), "expected a finite loss, found {}", value);
     line["eval_" + name] = value;
     names += (names.empty() ? "" : ", ") + name;
-    if (name == without_prefix(options.metric_for_best_model)) metric = value;
+    if (name == plain_metric(options.metric_for_best_model)) metric = value;
   }
   for (const auto& [name, value] : objective_.evaluation_details()) line["eval_" + name] = value;
-  line["eval_runtime"] = seconds_since(start);
+  const double seconds = seconds_since(start);
+  line["eval_runtime"] = seconds;
+  close_epoch(progress.epoch, seconds, progress.metrics, state_);
+  line["train_loss"] = state_.epochs.back().loss;
+  line["train_runtime"] = state_.epochs.back().seconds - seconds;
   if (progress.epoch) line["epoch"] = *progress.epoch;
   line["step"] = state_.step;
   log(std::move(line));
-  if (!options.load_best_model_at_end && options.early_stopping_patience == 0) return;
-
-  require(metric.has_value(), OptionName("training.metric_for_best_model"),
+  const bool needs = options.load_best_model_at_end || options.early_stopping_patience > 0;
+  require(metric || !needs, OptionName("training.metric_for_best_model"),
           "expected one of {}, found '{}'", names, options.metric_for_best_model);
-  const bool first = !state_.best_metric;
-  const bool gains =
-      first || is_better(*metric, *state_.best_metric, options.early_stopping_threshold);
-  state_.evaluations_without_gain = gains ? 0 : state_.evaluations_without_gain + 1;
-  if (first || is_better(*metric, *state_.best_metric, 0)) {
-    state_.best_metric = metric;
-    state_.best_step = state_.step;
-  }
-  result_.stopped_early = options.early_stopping_patience > 0 &&
-                          state_.evaluations_without_gain >= options.early_stopping_patience;
-}
-
-bool Trainer::is_better(double metric, double best, double threshold) const {
-  const TrainingOptions& options = setup_.options;
-  const bool greater = options.greater_is_better.value_or(
-      !is_smaller_better(without_prefix(options.metric_for_best_model)));
-  const double gain = greater ? metric - best : best - metric;
-  return gain > threshold;
+  if (metric) result_.stopped_early = count_evaluation(options, *metric, state_);
 }
 
 void Trainer::save_checkpoint() {
@@ -620,8 +596,7 @@ void Trainer::write_checkpoint() {
     formats::write_file((folder / kOptionsFile).string(), to_json(setup_.options));
     formats::write_file((folder / kStateFile).string(), training::to_json(state_).dump(2) + "\n");
   });
-  checkpoints_.prune(setup_.options.save_total_limit,
-                     setup_.options.load_best_model_at_end ? state_.best_step : 0);
+  checkpoints_.prune(setup_.options.save_total_limit, state_.best_step);
 }
 
 void Trainer::end_without(const RankLost& lost) {
@@ -657,7 +632,10 @@ void Trainer::finish() {
     objective_.save(staging.path());
     staging.sync();
     move_entries(staging.path(), output);
+    report_result();
+    const std::string told = place_model_card(output, objective_.card(result_));
     formats::sync(output);
+    if (!told.empty()) note(told);
   };
   try {
     write();

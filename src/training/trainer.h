@@ -80,6 +80,13 @@ class Objective {
   virtual void save(const std::filesystem::path& folder) = 0;
   /// Takes up in place what `save` wrote: all parameters have the same bits again.
   virtual void load(const std::filesystem::path& folder) = 0;
+  /// The first line of log.jsonl: how the data are split and weighted; an empty object: no line.
+  virtual nlohmann::ordered_json beginning() const { return nlohmann::ordered_json::object(); }
+  /// The model card of a training that has ended, in Markdown; empty: none.
+  virtual std::string card(const TrainingResult& result) const {
+    static_cast<void>(result);
+    return {};
+  }
   /// Further state that a resumed training needs: only checkpoints have it.
   virtual void save_progress(const std::filesystem::path& /*folder*/) {}
   virtual void load_progress(const std::filesystem::path& /*folder*/) {}
@@ -120,6 +127,7 @@ class Trainer {
     double learning_rate = 0;
     double gradient_norm = 0;
     std::int64_t tokens = 0;
+    double seconds = 0;
     bool ends_epoch = false;
   };
   /// Sums over all ranks.
@@ -139,6 +147,7 @@ class Trainer {
   /// Whether the training has ended and its model is in the output folder.
   bool is_done() const;
   void report_result();
+  void write_beginning();
   TrainingPlan plan(std::int64_t data_bytes) const;
   bool trains_adapter() const;
   void plan_disk(TrainingPlan& plan) const;
@@ -165,7 +174,6 @@ class Trainer {
   /// A failure leaves a checkpoint.
   void evaluate(TrainingProgress& progress);
   void judge(TrainingProgress& progress);
-  bool is_better(double metric, double best, double threshold) const;
   /// Rank 0 writes.
   void save_checkpoint();
   void write_checkpoint();

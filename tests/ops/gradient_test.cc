@@ -535,6 +535,7 @@ std::vector<Row> rows() {
       head_sections_row(),
       embed_row({}),
       embed_row(dropout),
+      embed_given_row(),
       embed_scaled_row({}),
       embed_scaled_row(dropout),
       max_rows_row(),

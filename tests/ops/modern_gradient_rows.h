@@ -1,5 +1,5 @@
 // Rows of the table of gradients (gradient_test.cc): gated feed-forward blocks, norms without bias
-// or mean, rotary positions.
+// or mean, rotary positions, word embeddings that are given.
 #pragma once
 
 #include <cmath>
@@ -201,6 +201,38 @@ inline Row rotate_row(bool pairs_neighbours = false) {
             }
             return y;
           }};
+}
+
+/// Word embeddings that are given, times 2.5, whose numbers in the table mean nothing.
+inline Row embed_given_row() {
+  static const std::vector<std::int32_t> words = {3, 1, 4, 1}, positions = {2, 3, 0, 2};
+  return {
+      .name = "embed_given",
+      .shapes = {{4, kIn}, {5, kIn}, {kIn}, {kIn}},
+      .run =
+          [](const Context& context, const std::vector<Tensor>& in) {
+            static std::vector<std::shared_ptr<EmbeddingTables>> kept;
+            kept.push_back(std::make_shared<EmbeddingTables>(EmbeddingTables{
+                .words = Tensor::zeros({6, kIn}, DType::f32),
+                .positions = in[1],
+                .types = {},
+                .norm = {.weight = in[2], .bias = in[3], .epsilon = static_cast<float>(kEpsilon)},
+                .word_scale = 2.5f,
+                .word_padding = 1}));
+            return embed(context, *kept.back(),
+                         {.words = words, .positions = positions, .types = {}, .given = in[0]});
+          },
+      .truth =
+          [](const Inputs& in) {
+            Doubles x;
+            for (std::size_t i = 0; i < words.size(); ++i) {
+              for (Index c = 0; c < kIn; ++c) {
+                x.push_back(2.5 * in[0][i * at(kIn) + at(c)] + in[1][at(positions[i] * kIn + c)]);
+              }
+            }
+            return normalised(x, in[2], in[3]);
+          },
+      .activations = 0};
 }
 
 }  // namespace longformer::ops

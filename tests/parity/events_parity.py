@@ -26,7 +26,7 @@ def expected_scalars(lines):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.argv[1], "--output-dir", folder, "--eval-strategy", "epoch"]
+        command = [sys.argv[1], "--output-dir", folder, "--eval-strategy", "epoch", "--save-total-limit", "0"]
         # The second training begins at step 7 again, behind which the first one wrote events too.
         subprocess.run([*command, "--max-steps", "30"], check=True, capture_output=True)
         subprocess.run([*command, "--max-steps", "60", "--resume-from-checkpoint", f"{folder}/checkpoint-7"],

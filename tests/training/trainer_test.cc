@@ -45,6 +45,7 @@ class TrainerTest : public ::testing::Test {
             .warmup_steps = 3,
             .logging_steps = 4,
             .save_steps = 6,
+            .save_total_limit = 0,
             .threads = 1};
   }
 

@@ -29,6 +29,7 @@ class TrainingPlanTest : public ::testing::Test {
             .learning_rate = 1e-2,
             .logging_steps = 4,
             .save_steps = 6,
+            .save_total_limit = 0,
             .threads = 1};
   }
 

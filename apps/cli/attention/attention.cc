@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 
+#include "attention/language_model.h"
 #include "attention/reports.h"
 #include "attention/sources.h"
 #include "document_stream.h"
 #include "encode_whole.h"
 #include "longformer/error.h"
 #include "longformer/generation.h"
+#include "longformer/language_model.h"
 #include "longformer/model.h"
 #include "longformer/text.h"
 #include "option_flags.h"
@@ -343,6 +345,16 @@ void add_attention(CLI::App& program, Action& action) {
     }
     action = [flags](Messages& messages) {
       if (flags->shows_sources()) return SourcesRun(*flags, messages).run();
+      if (LanguageModel::is_one(flags->model.folder())) {
+        return run_text_attention({.model = flags->model,
+                                   .inputs = flags->inputs,
+                                   .layer = flags->choice(flags->layer),
+                                   .head = flags->choice(flags->head),
+                                   .report = flags->report_options(),
+                                   .output = flags->output,
+                                   .reads_parts = flags->truncate || flags->global_attention},
+                                  messages);
+      }
       AttentionRun(*flags, messages).run();
     };
   });

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <map>
 #include <numeric>
 #include <utility>
 
@@ -128,36 +127,35 @@ std::vector<std::optional<std::int64_t>> chosen(Choice choice, std::int64_t coun
   return numbers;
 }
 
+void ChosenMaps::add(HeadAttention seen) {
+  AttentionMap map;
+  map.layer = seen.layer;
+  map.head = seen.head;
+  map.values = std::move(seen);
+  if (!layer_.is_mean() && !head_.is_mean()) return show_(map);
+  const bool ends_layer = *map.head == last_head_;
+  std::pair<Number, Number> key;
+  if (!layer_.is_mean()) key.first = map.layer;
+  if (!head_.is_mean()) key.second = map.head;
+  means_[key].add(map);
+  if (ends_layer && !layer_.is_mean()) finish();
+}
+
+void ChosenMaps::finish() {
+  for (auto& [key, mean] : means_) show_(mean.take(key.first, key.second));
+  means_.clear();
+}
+
 void attention_maps(const Model& model, const DocumentInput& input, Choice layer, Choice head,
                     const std::function<void(const AttentionMap&)>& show) {
-  const ModelInfo& info = model.info();
   AttentionSelection selection;
   if (layer.kind == Choice::Kind::one) selection.layers = {layer.number};
   if (head.kind == Choice::Kind::one) selection.heads = {head.number};
-  const std::int64_t last_head = selection.heads.empty() ? info.heads - 1 : head.number;
-  std::map<std::pair<Number, Number>, MapMean> means;
-  const auto flush = [&] {
-    for (auto& [key, mean] : means) show(mean.take(key.first, key.second));
-    means.clear();
-  };
-  selection.callback = [&](HeadAttention seen) {
-    AttentionMap map;
-    map.layer = seen.layer;
-    map.head = seen.head;
-    map.values = std::move(seen);
-    const bool ends_layer = *map.head == last_head;
-    if (!layer.is_mean() && !head.is_mean()) {
-      show(map);
-      return;
-    }
-    std::pair<Number, Number> key;
-    if (!layer.is_mean()) key.first = map.layer;
-    if (!head.is_mean()) key.second = map.head;
-    means[key].add(map);
-    if (ends_layer && !layer.is_mean()) flush();
-  };
+  ChosenMaps maps(layer, head,
+                  head.kind == Choice::Kind::one ? head.number : model.info().heads - 1, show);
+  selection.callback = [&maps](HeadAttention seen) { maps.add(std::move(seen)); };
   model.attention(input, selection);
-  flush();
+  maps.finish();
 }
 
 }  // namespace longformer::cli

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "inputs.h"
@@ -98,6 +100,26 @@ struct AttentionDocument {
   std::vector<std::int64_t> global_positions;
   /// The chosen layers and heads in the order of the maps; absent: mean.
   std::vector<std::optional<std::int64_t>> layers, heads;
+};
+
+/// Takes the probabilities of one document, layers ascending, heads ascending within each, and
+/// hands over what is chosen of them: each map, or means when they are complete.
+class ChosenMaps {
+ public:
+  /// The last head that will come completes the means of a layer.
+  ChosenMaps(Choice layer, Choice head, std::int64_t last_head,
+             std::function<void(const AttentionMap&)> show)
+      : layer_(layer), head_(head), last_head_(last_head), show_(std::move(show)) {}
+
+  void add(HeadAttention seen);
+  void finish();
+
+ private:
+  using Number = std::optional<std::int64_t>;
+  Choice layer_, head_;
+  std::int64_t last_head_;
+  std::function<void(const AttentionMap&)> show_;
+  std::map<std::pair<Number, Number>, MapMean> means_;
 };
 
 /// Runs the model over one document and hands over the maps: layers ascending, heads ascending

@@ -177,7 +177,13 @@ ops::LossSum class_loss(const ops::Context& context, const Tensor& logits,
                         std::span<const std::int32_t> labels, const HeadLossOptions& options) {
   check_count(labels.size(), logits.rows(), "labels");
   check_labels(labels, logits.columns());
-  return ops::cross_entropy(context, logits, labels, mean_of(labels_that_count(labels), options));
+  if (options.class_weights == nullptr) {
+    return ops::cross_entropy(context, logits, labels, mean_of(labels_that_count(labels), options));
+  }
+  ops::LossOptions weighted =
+      mean_of(weight_of(*options.class_weights, {labels.begin(), labels.end()}), options);
+  weighted.class_weights = options.class_weights->right;
+  return ops::cross_entropy(context, logits, labels, weighted);
 }
 
 ops::LossSum choice_loss(const ops::Context& context, const Tensor& logits,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/frame/class_weights.h"
 #include "longformer/document.h"
 #include "models/batch.h"
 #include "models/config.h"
@@ -47,6 +48,8 @@ struct HeadLossOptions {
   /// The gradient is that of scale times the mean loss of the batch.
   double scale = 1;
   double label_smoothing = 0;
+  /// Weights of the classes in a training that has some; null: all weigh alike.
+  const ClassWeights* class_weights = nullptr;
   /// Is filled in; null: nobody wants it.
   PassStates* states = nullptr;
 };

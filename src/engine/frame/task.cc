@@ -9,6 +9,10 @@
 
 namespace longformer::engine {
 
+std::unique_ptr<DataSet> DataSet::split_off(std::span<const Index>) {
+  fail("expected data that can be split, found others");
+}
+
 void DataSet::score(const std::string&, Evaluation&) const {
   fail("expected data of a task whose predictions have a published form, found others");
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/frame/class_weights.h"
 #include "engine/frame/counters.h"
 #include "engine/frame/data_file.h"
 #include "engine/frame/head.h"
@@ -86,6 +87,17 @@ struct CollationSetup {
   std::string folder = {};
 };
 
+inline constexpr std::int32_t kNoStratum = -1;
+
+/// Facts of an example that a split of its data set needs (split.h).
+struct SplitRecord {
+  Origin origin = {};
+  /// Examples with an equal key stay together.
+  std::vector<std::uint64_t> keys = {};
+  /// Examples of a stratum are split alike: their class.
+  std::int32_t stratum = kNoStratum;
+};
+
 /// A data set as it was read.
 class DataSet {
  public:
@@ -114,6 +126,13 @@ class DataSet {
     static_cast<void>(config);
     return Json::object();
   }
+  /// One for each example; empty: the data cannot be split.
+  virtual std::vector<SplitRecord> split_records() const { return {}; }
+  /// Takes these examples, ascending, out of the set: a set of their own with the same labels.
+  virtual std::unique_ptr<DataSet> split_off(std::span<const Index> examples);
+  /// How often each class is right; without counts where there are no classes.
+  virtual ClassCounts class_counts() const { return {}; }
+
   /// The names of Evaluation::metrics in their order, the most telling one first.
   virtual std::vector<std::string> metric_names() const = 0;
 

@@ -88,6 +88,17 @@ Index passage_end(const TokenBoundaries& boundaries, Index begin, Index limit, I
   return end_before_word(boundaries, begin, limit, total);
 }
 
+/// The first token, and those behind a boundary that is at least so good.
+std::vector<Index> starts_at(std::string_view text, std::span<const CharacterSpan> offsets,
+                             Boundary least) {
+  const TokenBoundaries boundaries(text, offsets);
+  std::vector<Index> starts;
+  for (Index token = 0; token < static_cast<Index>(offsets.size()); ++token) {
+    if (token == 0 || boundaries.before(token) >= least) starts.push_back(token);
+  }
+  return starts;
+}
+
 }  // namespace
 
 std::vector<TokenRange> cut_passages(std::string_view text, std::span<const CharacterSpan> offsets,
@@ -108,13 +119,12 @@ std::vector<TokenRange> cut_passages(std::string_view text, std::span<const Char
   return passages;
 }
 
+std::vector<Index> word_starts(std::string_view text, std::span<const CharacterSpan> offsets) {
+  return starts_at(text, offsets, Boundary::beside_mark);
+}
+
 std::vector<Index> sentence_starts(std::string_view text, std::span<const CharacterSpan> offsets) {
-  const TokenBoundaries boundaries(text, offsets);
-  std::vector<Index> starts;
-  for (Index token = 0; token < static_cast<Index>(offsets.size()); ++token) {
-    if (token == 0 || boundaries.before(token) >= Boundary::sentence) starts.push_back(token);
-  }
-  return starts;
+  return starts_at(text, offsets, Boundary::sentence);
 }
 
 }  // namespace longformer::engine

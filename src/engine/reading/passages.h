@@ -23,6 +23,9 @@ struct PassageRules {
 std::vector<TokenRange> cut_passages(std::string_view text, std::span<const CharacterSpan> offsets,
                                      const PassageRules& rules);
 
+/// The tokens with which a word or a mark begins, the first token among them, in order.
+std::vector<Index> word_starts(std::string_view text, std::span<const CharacterSpan> offsets);
+
 /// The tokens with which a sentence begins, the first token among them, in order.
 std::vector<Index> sentence_starts(std::string_view text, std::span<const CharacterSpan> offsets);
 

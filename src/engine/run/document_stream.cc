@@ -231,6 +231,13 @@ engine::GlobalPositions global_positions(const Model& model,
   };
 }
 
+std::int64_t longest_document(const Model& model, std::int64_t max_length) {
+  const std::int64_t most = model.info().max_tokens;
+  require(max_length >= 0 && max_length <= most, OptionName("max_length"),
+          "expected at most the model's {} tokens, found {}", most, max_length);
+  return max_length > 0 ? max_length : most;
+}
+
 engine::ReadingOptions task_reading(const Model& model, TooLong too_long, std::int64_t stride,
                                     const std::optional<GlobalAttention>& rule) {
   engine::ReadingOptions reading = {.max_tokens = model.info().max_tokens,

@@ -51,9 +51,18 @@ engine::GlobalPositions global_positions(const Model& model,
 engine::ReadingOptions task_reading(const Model& model, TooLong too_long, std::int64_t stride,
                                     const std::optional<GlobalAttention>& rule);
 
+/// The longest document in tokens: `max_length`, or for 0 the model's. Throws Error for more than
+/// the model takes.
+std::int64_t longest_document(const Model& model, std::int64_t max_length);
+
 template <typename Options>
 engine::ReadingOptions reading_options(const Model& model, const Options& options) {
-  return task_reading(model, options.too_long, options.stride, options.global_attention);
+  engine::ReadingOptions reading =
+      task_reading(model, options.too_long, options.stride, options.global_attention);
+  if constexpr (requires { options.max_length; }) {
+    reading.max_tokens = longest_document(model, options.max_length);
+  }
+  return reading;
 }
 
 }  // namespace longformer

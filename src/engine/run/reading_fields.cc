@@ -59,6 +59,16 @@ OptionField batch_tokens_field(std::int64_t& tokens) {
           .least = 1};
 }
 
+OptionField max_length_field(std::int64_t& tokens) {
+  return {.name = "max_length",
+          .value = &tokens,
+          .help =
+              "longest document in tokens with the special ones; --truncate and --stride take "
+              "this length for the model's (the model's)",
+          .type = "N",
+          .least = 1};
+}
+
 OptionField merge_field(SegmentMerge& merge) {
   return with_names(
       {.name = "merge", .help = "logits of a document: mean or max over its segments ({})"}, merge,

@@ -15,6 +15,8 @@ OptionField::Flag flag_of(TooLong& too_long, TooLong chosen);
 OptionField truncate_field(TooLong& too_long);
 OptionField stride_field(TooLong& too_long, std::int64_t& stride);
 OptionField batch_tokens_field(std::int64_t& tokens);
+/// The longest document, where it is not that of the model.
+OptionField max_length_field(std::int64_t& tokens);
 /// How the logits of segments become those of the document.
 OptionField merge_field(SegmentMerge& merge);
 

@@ -5,6 +5,7 @@
 #include "core/hash.h"
 #include "core/random.h"
 #include "engine/frame/epoch_order.h"
+#include "formats/json.h"
 
 namespace longformer {
 
@@ -33,7 +34,13 @@ nlohmann::ordered_json TaskObjective::setup() const {
                                lengths.size() * sizeof(Index));
   setup["rows of the training data"] = data_.size();
   setup["hash of the lengths of the rows"] = fnv1a(bytes);
+  setup.update(facts_);
   return setup;
+}
+
+void TaskObjective::save(const std::filesystem::path& folder) {
+  model_.save(folder);
+  if (!file_.first.empty()) formats::write_file((folder / file_.first).string(), file_.second);
 }
 
 void TaskObjective::reorder(std::int64_t epoch) {

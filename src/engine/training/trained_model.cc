@@ -175,6 +175,14 @@ void TrainedModel::check_lengths(std::span<const Index> lengths) const {
   }
 }
 
+double TrainedModel::weight_of(const engine::TrainingBatch& batch) const {
+  const engine::Targets targets = targets_of(batch);
+  if (setup_.class_weights.empty() || !setup_.class_weights.other.empty()) {
+    return implementation_->task_head().weight(targets);
+  }
+  return engine::weight_of(setup_.class_weights, engine::labels_of(targets));
+}
+
 training::MicroBatchLoss TrainedModel::step(const engine::TrainingBatch& batch,
                                             std::uint64_t seed) const {
   const auto turn = implementation_->turn();
@@ -183,8 +191,10 @@ training::MicroBatchLoss TrainedModel::step(const engine::TrainingBatch& batch,
   context.tape = &tape;
   context.dropout_seed = seed;
   context.recomputes = recomputes_;
-  const double weight = implementation_->task_head().weight(targets_of(batch));
-  const ops::LossSum loss = loss_of(context, batch, {.scale = weight});
+  const double weight = weight_of(batch);
+  const engine::ClassWeights* weights =
+      setup_.class_weights.empty() ? nullptr : &setup_.class_weights;
+  const ops::LossSum loss = loss_of(context, batch, {.scale = weight, .class_weights = weights});
   tape.backward();
   return {.loss = loss.weight > 0 ? weight * loss.sum / loss.weight : 0,
           .weight = weight,

@@ -51,6 +51,8 @@ struct TrainedModelSetup {
   /// See models::TrainedFolder.
   std::optional<Index> max_text_tokens = std::nullopt;
   std::string passage_context = {};
+  /// Weights of the classes in the loss of a step; none: all weigh alike.
+  engine::ClassWeights class_weights = {};
   /// Told of weights that are not finite: LoadOptions::note.
   std::function<void(const std::string&)> note = {};
 };
@@ -79,7 +81,8 @@ class TrainedModel {
   /// See training::Objective.
   void begin_step(std::int64_t step) const { implementation_->weights.begin_step(step); }
   /// Forward and backward of one batch: adds the gradient of its mean loss to those of the
-  /// parameters. `seed` is that of the dropout.
+  /// parameters. `seed` is that of the dropout. With weights of classes, the mean over the labels
+  /// of a whole step is weighted, as in CrossEntropyLoss of PyTorch over its examples.
   training::MicroBatchLoss step(const engine::TrainingBatch& batch, std::uint64_t seed) const;
 
   /// Forward and backward of one batch of vectors whose activations are in memory part by part
@@ -98,6 +101,7 @@ class TrainedModel {
 
  private:
   void add_parameters();
+  double weight_of(const engine::TrainingBatch& batch) const;
   /// Throws Error where an adapter cannot be trained.
   void check_adapter(bool is_adapter, bool is_drawn) const;
   ops::LossSum loss_of(const ops::Context& context, const engine::TrainingBatch& batch,

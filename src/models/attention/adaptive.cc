@@ -56,7 +56,9 @@ std::unique_ptr<LayerState> AdaptiveAttention::start(DType dtype, Index streams)
 Tensor AdaptiveAttention::forward(const ops::Context& context, const Tensor& x,
                                   const LayerInput& in) const {
   const Index n = x.rows(), wide = head_size_ + 1;
+  if (in.observer != nullptr) observe_by_values(context, *this, x, in, {heads_, head_size_});
   std::vector<Tensor> projected = query_key_value_.project(context, x);
+  if (in.values != nullptr) projected[2] = *in.values;
   for (Tensor& part : projected) {
     // The kernel divides scores by √(d + 1).
     const double factor = std::sqrt(static_cast<double>(wide) / static_cast<double>(head_size_));

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/error.h"
+#include "ops/value_probes.h"
 
 namespace longformer::models {
 
@@ -49,6 +51,22 @@ std::vector<ops::Linear> projections(const EncoderConfig& config, Index layer,
   layers.push_back(
       stacked_linear(source, keys_and_values, {config.key_width(), config.hidden_size}, has_bias));
   return layers;
+}
+
+void observe_by_values(const ops::Context& context, const Attention& attention, const Tensor& x,
+                       const LayerInput& in, HeadSizes sizes) {
+  require(in.state == nullptr && in.shared.starts.size() == 2 && context.tape == nullptr,
+          "attention: expected one text from its beginning to look at, found {}",
+          in.state == nullptr ? "several or a training" : "one that goes on");
+  const auto attend = [&](const Tensor& values) {
+    const LayerInput probe = {.shared = in.shared, .values = &values};
+    return attention.forward(context, x, probe);
+  };
+  ops::probabilities_by_values(
+      context, {.heads = sizes.heads, .head_size = sizes.size, .rows = x.rows()},
+      in.observer->heads, attend, [&](Index head, Tensor probabilities) {
+        in.observer->observe({.which = {0, head}, .local = std::move(probabilities), .global = {}});
+      });
 }
 
 void observe(const ops::Context& context, const LayerInput& in,

@@ -105,6 +105,8 @@ struct LayerInput {
   AttentionShares* shares = nullptr;
   /// Called behind the first sub-layer; null where nobody waits for it.
   const std::function<void()>* halfway = nullptr;
+  /// Values in place of the projected ones, [H, n, d], for a look at the probabilities.
+  const Tensor* values = nullptr;
 
   void tell_halfway() const {
     if (halfway != nullptr) (*halfway)();
@@ -123,6 +125,15 @@ class Attention {
     return nullptr;
   }
 };
+
+/// Heads of an attention, and their size.
+struct HeadSizes {
+  Index heads = 0, size = 0;
+};
+/// Shows the observer of a layer the probabilities of an attention that takes LayerInput::values:
+/// [n, n] of each head for one document of n tokens, of which nothing was read before.
+void observe_by_values(const ops::Context& context, const Attention& attention, const Tensor& x,
+                       const LayerInput& in, HeadSizes sizes);
 
 /// Numbers of the places where a model drops (ops::Context::dropout): those of embeddings, of a
 /// head, and four for each layer, the first of them for attention probabilities.

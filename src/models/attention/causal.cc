@@ -68,10 +68,14 @@ std::unique_ptr<LayerState> CausalAttention::start(DType dtype, Index streams) c
 
 Tensor CausalAttention::forward(const ops::Context& context, const Tensor& x,
                                 const LayerInput& in) const {
-  const auto projected =
+  if (in.observer != nullptr) {
+    observe_by_values(context, *this, x, in, {std::ssize(pattern_.heads), pattern_.head_size});
+  }
+  auto projected =
       query_key_value_.is_infused()
           ? query_key_value_.project(context, x, in.shared.distances(), in.shared.places)
           : query_key_value_.project(context, x);
+  if (in.values != nullptr) projected[2] = *in.values;
   kernels::AttentionSpec spec = {pattern_, in.shared.rows};
   spec.dropout = context.dropout(dropout_, place_);
   std::optional<ops::RelativePositions> relative;

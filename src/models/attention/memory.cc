@@ -11,6 +11,7 @@
 #include "ops/embedding.h"
 #include "ops/key_ring.h"
 #include "ops/loss.h"
+#include "ops/value_probes.h"
 
 namespace longformer::models {
 namespace {
@@ -427,9 +428,23 @@ Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
   if (in.shares != nullptr) {
     add_shares(context, segment.query, segment.groups, memory, *in.shares);
   }
+  if (in.observer != nullptr) {
+    observe_groups(context, segment, memory.compressed_count(), *in.observer);
+  }
   memory.running.push_back(ops::stop_gradient(x));
   if (before + queries == memory.lengths.segment) end_segment(context, in, segment, memory);
   return attended;
+}
+
+/// Probabilities of compressed rows are in `global`, those of all others in `local`.
+void MemoryAttention::observe_groups(const ops::Context& context, const Segment& segment,
+                                     Index compressed, const HeadObserver& observer) const {
+  ops::probabilities_over(
+      context, segment.query, segment.groups, observer.heads, [&](Index head, Tensor all) {
+        observer.observe({.which = {0, head},
+                          .local = ops::columns_of(all, compressed, all.columns() - compressed),
+                          .global = ops::columns_of(all, 0, compressed)});
+      });
 }
 
 /// While memories fill, how much goes to them says how full they are.

@@ -62,6 +62,8 @@ class MemoryAttention final : public Attention {
   void add_shares(const ops::Context& context, const Tensor& query,
                   std::span<const ops::KeyGroup> groups, const Memory& memory,
                   AttentionShares& shares) const;
+  void observe_groups(const ops::Context& context, const Segment& segment, Index compressed,
+                      const HeadObserver& observer) const;
   void end_segment(const ops::Context& context, const LayerInput& in, const Segment& segment,
                    Memory& memory) const;
   void compress(const ops::Context& context, const Tensor& old, const LayerInput& in,

@@ -52,10 +52,14 @@ std::unique_ptr<LayerState> FeatureAttention::start(DType /*dtype*/, Index strea
 
 Tensor FeatureAttention::forward(const ops::Context& context, const Tensor& x,
                                  const LayerInput& in) const {
-  const auto projected =
+  if (in.observer != nullptr) {
+    observe_by_values(context, *this, x, in, {spec_.heads, spec_.map.head_size});
+  }
+  auto projected =
       query_key_value_.is_infused()
           ? query_key_value_.project(context, x, in.shared.distances(), in.shared.places)
           : query_key_value_.project(context, x);
+  if (in.values != nullptr) projected[2] = *in.values;
   kernels::FeatureAttentionSpec spec = spec_;
   auto* read = static_cast<ReadSums*>(in.state);
   spec.rows = in.shared.rows;

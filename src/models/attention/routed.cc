@@ -288,7 +288,8 @@ Tensor RoutedAttention::learn(const ops::Context& context, const Tensor& key,
 
 Tensor RoutedAttention::attend_routed(const ops::Context& context, const Tensor& x,
                                       const LayerInput& in) const {
-  const auto projected = ops::project_heads(context, x, query_value_, heads_, head_size_);
+  auto projected = ops::project_heads(context, x, query_value_, heads_, head_size_);
+  if (in.values != nullptr) projected[1] = values_of(context, *in.values, true);
   Tensor key = ops::norm_heads(context, projected[0], key_norm_);
   auto* past = static_cast<RoutedPast*>(in.state);
   if (past != nullptr) past->all.append(key, projected[1], in.shared.starts);
@@ -314,7 +315,8 @@ Tensor RoutedAttention::attend_routed(const ops::Context& context, const Tensor&
 Tensor RoutedAttention::attend_near(const ops::Context& context, const Tensor& x,
                                     const LayerInput& in) const {
   const Index heads = routing_.local_heads;
-  const auto projected = ops::project_heads(context, x, *near_, heads, head_size_);
+  auto projected = ops::project_heads(context, x, *near_, heads, head_size_);
+  if (in.values != nullptr) projected[2] = values_of(context, *in.values, false);
   auto* past = static_cast<RoutedPast*>(in.state);
   if (past != nullptr) past->near->append(projected[1], projected[2], in.shared.starts);
   AttentionSpec spec = spec_of(heads, head_size_, routing_.window,
@@ -326,8 +328,19 @@ Tensor RoutedAttention::attend_near(const ops::Context& context, const Tensor& x
                         past == nullptr ? projected[2] : past->near->values());
 }
 
+/// Those of routed heads, which stand behind the others, or of the others.
+Tensor RoutedAttention::values_of(const ops::Context& context, const Tensor& values,
+                                  bool are_routed) const {
+  std::vector<Index> heads(at(are_routed ? heads_ : routing_.local_heads));
+  std::iota(heads.begin(), heads.end(), are_routed ? routing_.local_heads : 0);
+  return ops::take_heads(context, values, heads);
+}
+
 Tensor RoutedAttention::forward(const ops::Context& context, const Tensor& x,
                                 const LayerInput& in) const {
+  if (in.observer != nullptr) {
+    observe_by_values(context, *this, x, in, {routing_.local_heads + heads_, head_size_});
+  }
   const Tensor routed = attend_routed(context, x, in);
   if (!near_) return routed;
   std::vector<std::vector<Index>> heads(2);

@@ -35,6 +35,7 @@ class RoutedAttention final : public Attention {
 
  private:
   struct Routes;
+  Tensor values_of(const ops::Context& context, const Tensor& values, bool are_routed) const;
   Tensor attend_near(const ops::Context& context, const Tensor& x, const LayerInput& in) const;
   Tensor attend_routed(const ops::Context& context, const Tensor& x, const LayerInput& in) const;
   Routes routes(const ops::Context& context, const Tensor& key, const LayerInput& in,

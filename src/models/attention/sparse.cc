@@ -344,10 +344,14 @@ std::unique_ptr<LayerState> SparseAttention::start(DType dtype, Index streams) c
 
 Tensor SparseAttention::forward(const ops::Context& context, const Tensor& x,
                                 const LayerInput& in) const {
-  const auto projected =
+  std::vector<Tensor> projected =
       query_key_value_.is_infused()
           ? query_key_value_.project(context, x, in.shared.distances(), in.shared.places)
           : query_key_value_.project(context, x);
+  if (in.observer != nullptr) {
+    observe_by_values(context, *this, x, in, {projected[0].dimension(0), head_size_});
+  }
+  if (in.values != nullptr) projected[2] = *in.values;
   const std::vector<Piece> pieces = pieces_of(in.shared);
   auto* past = static_cast<SparsePast*>(in.state);
   std::vector<Tensor> results;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/error.h"
 #include "models/attention/ring_past.h"
 #include "ops/edge_attention.h"
 #include "ops/heads.h"
@@ -53,6 +54,10 @@ Tensor TreeAttention::label_keys(const ops::Context& context) const {
 
 Tensor TreeAttention::forward(const ops::Context& context, const Tensor& x,
                               const LayerInput& in) const {
+  require(
+      in.observer == nullptr,
+      "attention: expected a model whose tokens attend to tokens, found one whose tokens attend "
+      "to spans of a tree");
   const std::vector<Tensor> projected = query_key_value_.project(context, x);
   ops::EdgeGroup group = {.spec = {.heads = heads_,
                                    .head_size = head_size_,

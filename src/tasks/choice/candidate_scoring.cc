@@ -8,6 +8,7 @@
 #include "engine/frame/collation.h"
 #include "engine/frame/evaluation_run.h"
 #include "engine/frame/predictions.h"
+#include "engine/frame/split.h"
 #include "models/attention/attention.h"
 #include "ops/embedding.h"
 #include "tasks/choice/multiple_choice.h"
@@ -119,6 +120,19 @@ class CandidateSet final : public DataSet {
 
   DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override { return {"accuracy"}; }
+
+  std::vector<SplitRecord> split_records() const override {
+    std::vector<SplitRecord> records;
+    for (const auto& one : data_.examples) {
+      records.push_back(
+          {.origin = one.origin,
+           .keys = split_keys(one.origin, one.question.context + one.question.question)});
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    return engine::split_off(*this, &CandidateSet::data_, examples);
+  }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {
     return std::make_unique<ShuffledQuestions>(data_, setup);

@@ -3,6 +3,10 @@
 
 namespace longformer {
 
-OptionFields fields(ChooseOptions& options) { return reading_fields(options); }
+OptionFields fields(ChooseOptions& options) {
+  OptionFields all = reading_fields(options);
+  all.push_back(max_length_field(options.max_length));
+  return all;
+}
 
 }  // namespace longformer

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "engine/frame/evaluation_run.h"
 #include "engine/frame/scores.h"
+#include "engine/frame/split.h"
 #include "models/attention/attention.h"
 #include "tasks/engine_names.h"
 
@@ -42,7 +43,11 @@ class ClassificationHead final : public ClassifierHead {
       return class_loss(context, logits, labels, options);
     }
     check_count(values.size(), logits.size(), "target values");
-    const ops::LossOptions mean = mean_of(static_cast<double>(values.size()), options);
+    ops::LossOptions mean = mean_of(static_cast<double>(values.size()), options);
+    if (options.class_weights != nullptr && problem == ProblemType::multi_label) {
+      mean.class_weights = options.class_weights->right;
+      mean.other_weights = options.class_weights->other;
+    }
     return problem == ProblemType::regression
                ? ops::squared_error(context, logits, values, mean)
                : ops::binary_cross_entropy(context, logits, values, mean);
@@ -106,6 +111,39 @@ class ClassificationSet final : public DataSet {
     return names;
   }
 
+  std::vector<SplitRecord> split_records() const override {
+    const ClassCounts counts = class_counts();
+    std::vector<SplitRecord> records;
+    for (const ClassificationExample& one : data_.examples) {
+      records.push_back({.origin = one.origin,
+                         .keys = split_keys(one.origin, one.text + one.pair.value_or("")),
+                         .stratum = stratum_of(one, counts)});
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    auto part = engine::split_off(*this, &ClassificationSet::data_, examples);
+    for (ClassificationSet* one : {this, part.get()}) {
+      one->data_.report.empty = std::ranges::count_if(
+          one->data_.examples, [](const auto& two) { return two.text.empty(); });
+    }
+    return part;
+  }
+
+  ClassCounts class_counts() const override {
+    if (data_.problem == ProblemType::regression) return {};
+    ClassCounts found = {.counts = std::vector<Index>(labels_.size(), 0),
+                         .total = std::ssize(data_.examples),
+                         .is_multi_label = data_.problem == ProblemType::multi_label};
+    for (const ClassificationExample& one : data_.examples) {
+      if (!found.is_multi_label) ++found.counts[static_cast<std::size_t>(one.label)];
+      for (std::size_t i = 0; found.is_multi_label && i < one.values.size(); ++i) {
+        if (one.values[i] > 0.5f) ++found.counts[i];
+      }
+    }
+    return found;
+  }
+
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {
     return collated(data_, setup, [](Collator& rows, const ClassificationExample& example) {
       return tasks::collate(rows, example);
@@ -136,6 +174,20 @@ class ClassificationSet final : public DataSet {
   }
 
  private:
+  /// The class; of several, the rarest; of numbers, none.
+  std::int32_t stratum_of(const ClassificationExample& example, const ClassCounts& counts) const {
+    if (data_.problem == ProblemType::single_label) return example.label;
+    std::int32_t rarest = engine::kNoStratum;
+    if (data_.problem == ProblemType::regression) return rarest;
+    for (std::size_t i = 0; i < example.values.size(); ++i) {
+      if (example.values[i] <= 0.5f) continue;
+      const bool is_rarer =
+          rarest < 0 || counts.counts[i] < counts.counts[static_cast<std::size_t>(rarest)];
+      if (is_rarer) rarest = static_cast<std::int32_t>(i);
+    }
+    return rarest;
+  }
+
   /// {"label", "prediction", "scores"}: names, lists of names, or numbers.
   void describe(const ClassificationExample& example, std::span<const float> scores,
                 float threshold, Json& json) const {

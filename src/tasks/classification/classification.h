@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "engine/frame/collation.h"
+#include "engine/reading/document.h"
 #include "longformer/options.h"
+#include "longformer/tasks.h"
 #include "tasks/classification/classification_data.h"
 #include "tasks/engine_names.h"
 
@@ -24,5 +26,9 @@ void check_classes(const DataSet& examples);
 
 /// The logits of a document from those of its segments, class by class.
 std::vector<float> merged_logits(std::span<const std::vector<float>> segments, SegmentMerge merge);
+
+/// The result of a document with its outputs; without scores where it has an error.
+longformer::Classification classification_of(const ModelInfo& info, const Document& document,
+                                             const ClassifyOptions& options);
 
 }  // namespace longformer::tasks

@@ -14,6 +14,7 @@ OptionFields fields(ClassifyOptions& options) {
        {"sigmoid", Function(ScoreFunction::sigmoid)},
        {"none", Function(ScoreFunction::none)}})};
   append(all, reading_fields(options));
+  all.push_back(max_length_field(options.max_length));
   all.push_back(merge_field(options.merge));
   return all;
 }

@@ -18,13 +18,31 @@ ScoreFunction default_function(const ModelInfo& info) {
   return alone ? ScoreFunction::sigmoid : ScoreFunction::softmax;
 }
 
-std::vector<float> scores_of(std::span<const float> logits, ScoreFunction function) {
+std::vector<float> function_scores(std::span<const float> logits, ScoreFunction function) {
   if (function == ScoreFunction::softmax) return engine::softmax(logits);
   if (function == ScoreFunction::sigmoid) return engine::sigmoid(logits);
   return {logits.begin(), logits.end()};
 }
 
 }  // namespace
+
+longformer::Classification tasks::classification_of(const ModelInfo& info, const Document& document,
+                                                    const ClassifyOptions& options) {
+  longformer::Classification result;
+  result.tokens = document.reading.tokens;
+  result.truncated = document.reading.truncated;
+  result.segments = static_cast<std::int64_t>(document.reading.rows.size());
+  if (!document.error.empty()) return result;
+  result.logits = merged_logits(document.outputs, options.merge);
+  const std::vector<float> scores =
+      function_scores(result.logits, options.function.value_or(default_function(info)));
+  for (std::size_t c = 0; c < scores.size(); ++c) {
+    result.scores.push_back({info.labels[c], scores[c]});
+  }
+  std::stable_sort(result.scores.begin(), result.scores.end(),
+                   [](const ClassScore& a, const ClassScore& b) { return a.score > b.score; });
+  return result;
+}
 
 std::string to_json(const Classification& result, std::int64_t top_k) {
   JsonLine json;
@@ -53,7 +71,6 @@ Classifier Classifier::load(const std::string& folder, const LoadOptions& option
 void Classifier::classify(const Source& source, const Sink& sink,
                           const ClassifyOptions& options) const {
   const ModelInfo& info = model_.info();
-  const ScoreFunction function = options.function.value_or(default_function(info));
   const engine::RowReader reader(tokenizer_, reading_options(model_, options));
   const auto next = [&]() -> std::optional<Document> {
     std::optional<ClassifyInput> input = source();
@@ -65,19 +82,7 @@ void Classifier::classify(const Source& source, const Sink& sink,
   };
   const auto done = [&](const Document& document) {
     ClassifyOutcome outcome{document.error, {}, document.remedies};
-    Classification& result = outcome.classification;
-    result.tokens = document.reading.tokens;
-    result.truncated = document.reading.truncated;
-    result.segments = static_cast<std::int64_t>(document.reading.rows.size());
-    if (document.error.empty()) {
-      result.logits = tasks::merged_logits(document.outputs, options.merge);
-      const std::vector<float> scores = scores_of(result.logits, function);
-      for (std::size_t c = 0; c < scores.size(); ++c) {
-        result.scores.push_back({info.labels[c], scores[c]});
-      }
-      std::stable_sort(result.scores.begin(), result.scores.end(),
-                       [](const ClassScore& a, const ClassScore& b) { return a.score > b.score; });
-    }
+    outcome.classification = tasks::classification_of(info, document, options);
     sink(outcome);
   };
   stream_documents(model_, {.batch_tokens = options.batch_tokens}, next, done);

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "engine/frame/collation.h"
+#include "engine/frame/split.h"
 #include "formats/json.h"
 #include "models/attention/attention.h"
 #include "tasks/coreference/coreference_metrics.h"
@@ -218,6 +219,22 @@ class CoreferenceSet final : public DataSet {
     for (const auto& [name, value] : named(CoreferenceScores())) names.push_back(name);
     names.emplace_back("pruning_recall");
     return names;
+  }
+
+  std::vector<SplitRecord> split_records() const override {
+    std::vector<SplitRecord> records;
+    for (const auto& one : data_.examples) {
+      // The parts of a document of CoNLL-2012: "(NAME); part 000".
+      const std::string& id = one.origin.id;
+      records.push_back(
+          {.origin = one.origin, .keys = {split_key("id", id.substr(0, id.rfind("; part ")))}});
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    auto part = engine::split_off(*this, &CoreferenceSet::data_, examples);
+    for (CoreferenceSet* one : {this, part.get()}) count_examples(one->data_);
+    return part;
   }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {

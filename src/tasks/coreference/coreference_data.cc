@@ -351,6 +351,13 @@ CoreferenceData read_coreference(const std::string& path, const DataOptions& giv
     });
   }
   require(!data.examples.empty(), "{}: expected at least one document, found none", path);
+  count_examples(data);
+  return data;
+}
+
+void count_examples(CoreferenceData& data) {
+  data.report.empty = 0;
+  data.repeated_spans = data.mentions = data.clusters = data.singletons = 0;
   for (const CoreferenceExample& example : data.examples) {
     if (example.words.words.empty()) ++data.report.empty;
     data.repeated_spans += example.repeated_spans;
@@ -360,7 +367,6 @@ CoreferenceData read_coreference(const std::string& path, const DataOptions& giv
       data.singletons += cluster.size() == 1 ? 1 : 0;
     }
   }
-  return data;
 }
 
 TextWords words_of_text(std::string_view text) {

@@ -57,6 +57,9 @@ struct CoreferenceMembers {
 CoreferenceData read_coreference(const std::string& path, const DataOptions& options,
                                  const CoreferenceMembers& members = {});
 
+/// Fills in the sums over the examples.
+void count_examples(CoreferenceData& data);
+
 /// The key of a document as CoNLL-2012 has it: "(NAME); part 000".
 std::string conll_key(const std::string& key);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/frame/split.h"
 #include "tasks/embedding/embedding_data.h"
 #include "tasks/embedding/embedding_evaluation.h"
 #include "tasks/embedding/embedding_reader.h"
@@ -55,6 +56,19 @@ class EmbeddingSet final : public DataSet {
   std::vector<std::string> metric_names() const override { return embedding_metric_names(data_); }
   Index least_batch() const override;
   bool has_passages() const override;
+
+  std::vector<SplitRecord> split_records() const override {
+    std::vector<SplitRecord> records;
+    for (const auto& one : data_.examples) {
+      // An anchor, or a document, may have several examples.
+      const std::string anchor = one.texts.empty() ? "" : one.texts.front();
+      records.push_back({.origin = one.origin, .keys = split_keys({}, anchor)});
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    return engine::split_off(*this, &EmbeddingSet::data_, examples);
+  }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {
     const EmbeddingReader reader(setup, loss_of(data_, options_));

@@ -11,10 +11,12 @@
 #include "core/turns.h"
 #include "engine/run/finite_results.h"
 #include "engine/run/model_cost.h"
+#include "engine/run/model_implementation.h"
 #include "models/language_model.h"
 #include "models/registry.h"
 #include "tasks/language_model/symbols.h"
 #include "tasks/language_model/text_scoring.h"
+#include "tasks/language_model/text_states.h"
 
 namespace longformer {
 
@@ -88,6 +90,7 @@ LanguageModelInfo LanguageModel::info() const {
                             .reads_tokens = config.reads_tokens,
                             .parameters = models::parameter_count(config),
                             .layers = config.layers,
+                            .heads = config.heads,
                             .windows = config.windows,
                             .dilations = config.dilations,
                             .receptive_field = config.receptive_field(),
@@ -200,6 +203,76 @@ LanguageModelScore LanguageModel::evaluate(const LanguageModelEvaluation& option
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   score.seconds = seconds.count();
   return score;
+}
+
+namespace {
+
+/// Tokens of a text, and where they stand in it.
+void add_symbols(const tasks::Symbols& symbols, const std::string& text,
+                 LanguageModelStates& states) {
+  std::vector<std::int64_t> ends;
+  if (symbols.are_tokens()) {
+    tasks::Symbols::Tokens tokens = symbols.encode_tokens(text);
+    states.ids = std::move(tokens.ids);
+    ends = std::move(tokens.ends);
+  } else {
+    symbols.check(text, "text");
+    states.ids = symbols.encode_bytes(text);
+    for (std::size_t i = 0; i < text.size(); ++i) ends.push_back(static_cast<std::int64_t>(i) + 1);
+  }
+  const std::vector<std::size_t> starts = character_starts(text);
+  const auto character_before = [&](std::int64_t byte) {
+    const auto behind = std::ranges::upper_bound(starts, static_cast<std::size_t>(byte));
+    return static_cast<std::int64_t>(behind - starts.begin()) - 1;
+  };
+  std::int64_t begin = 0;
+  for (const std::int64_t end : ends) {
+    const std::int64_t first = std::min(begin, end);
+    states.tokens.push_back(
+        text.substr(static_cast<std::size_t>(first), static_cast<std::size_t>(end - first)));
+    const std::int64_t last = end > first ? character_before(end - 1) + 1 : character_before(end);
+    states.offsets.push_back({character_before(first), last});
+    begin = std::max(begin, end);
+  }
+}
+
+}  // namespace
+
+LanguageModelStates LanguageModel::tokens(const std::string& text) const {
+  LanguageModelStates states;
+  add_symbols(implementation_->symbols, text, states);
+  return states;
+}
+
+LanguageModelStates LanguageModel::states(const std::string& text,
+                                          const LanguageModelStateOptions& options) const {
+  const models::LanguageModel& model = implementation_->model;
+  const models::LanguageModelConfig& config = model.config();
+  LanguageModelStates states = tokens(text);
+  const auto count = static_cast<Index>(states.ids.size());
+  require(count > 0, FileName{"text"}, "expected text of at least one token, found none");
+  tasks::TextAttentions shown(count, config.has_memory(), options.attention);
+  models::AttentionObserver observer;
+  observer.layers = chosen_indices(options.layers, config.layers, "layer");
+  observer.heads = chosen_indices(options.heads, config.heads, "head");
+  observer.observe = [&shown](Index layer, const ops::HeadProbabilities& seen) {
+    shown.add(layer, seen);
+  };
+  std::vector<Tensor> pieces;
+  MemoryPool memory;
+  const Turn turn = implementation_->turn();
+  const ops::Context context = implementation_->context(memory);
+  const Tensor last = model.forward(context, models::segments_of(states.ids, count),
+                                    {.hidden_states = options.hidden_states ? &pieces : nullptr,
+                                     .observer = options.attention ? &observer : nullptr});
+  states.hidden_size = config.hidden_size;
+  states.last_hidden_state = last.to_floats();
+  states.logits = model.logits(context, last).to_floats();
+  if (options.attention) shown.finish();
+  if (!options.hidden_states) return states;
+  states.hidden_states = tasks::joined_states(pieces, at(config.layers + 1));
+  if (!config.has_chunks()) states.hidden_states.back() = states.last_hidden_state;
+  return states;
 }
 
 namespace {

@@ -19,6 +19,7 @@
 #include "tasks/language_model/phases.h"
 #include "tasks/language_model/symbols.h"
 #include "tasks/language_model/text_scoring.h"
+#include "training/model_card.h"
 
 namespace longformer {
 namespace {
@@ -121,6 +122,7 @@ class LanguageModelObjective final : public training::Objective {
     return {"loss", "bpc"};
   }
   nlohmann::ordered_json setup() const override;
+  std::string card(const TrainingResult& result) const override;
   void save(const std::filesystem::path& folder) override {
     if (weights_.trained_adapter() != nullptr) {
       models::write_adapter({.base = options_.model_folder,
@@ -304,6 +306,21 @@ nlohmann::ordered_json LanguageModelObjective::setup() const {
   }
   if (weights_.trained_adapter() != nullptr) setup["base weights"] = weights_.fingerprint();
   return setup;
+}
+
+std::string LanguageModelObjective::card(const TrainingResult& result) const {
+  training::ModelCard card = {.verb = "pretrain-lm",
+                              .name = training::public_name(options_.training.output_dir),
+                              .base = training::public_name(options_.model_folder),
+                              .pipeline = "text-generation",
+                              .tags = {"longformer.cpp"}};
+  for (const std::string& file : options_.data.files) {
+    card.data.emplace_back("training file", training::public_name(file));
+  }
+  card.data.emplace_back(symbols_.are_tokens() ? "training tokens" : "training characters",
+                         std::to_string(train_.size()));
+  LanguageModelTraining shown = options_, usual;
+  return training::text_of(card, fields(shown), fields(usual), result);
 }
 
 std::vector<training::Phase> LanguageModelObjective::phases() const {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/run/document_stream.h"
 #include "engine/run/task_folder.h"
 #include "longformer/report.h"
 #include "longformer/tasks.h"
@@ -117,7 +118,7 @@ FilledText MaskFiller::fill(const std::string& text, const FillMaskOptions& opti
   const std::int32_t mask_id = *tokenizer_.special_tokens().mask;
   const std::string mask = tokenizer_.token(mask_id);
   const std::string masked = with_mask(text, mask);
-  const std::int64_t limit = model_.info().max_tokens;
+  const std::int64_t limit = longest_document(model_, options.max_length);
   EncodeOptions encode_options;
   if (options.truncate) encode_options.max_length = limit;
   const Encoding encoding = tokenizer_.encode(masked, encode_options);

@@ -13,7 +13,8 @@ OptionFields fields(FillMaskOptions& options) {
           {.name = "truncate",
            .value = &options.truncate,
            .help = "of a document that is too long for the model, keep the first tokens"},
-          global_attention_field(options.global_attention)};
+          global_attention_field(options.global_attention),
+          max_length_field(options.max_length)};
 }
 
 }  // namespace longformer

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "engine/frame/evaluation_run.h"
+#include "engine/frame/split.h"
 #include "models/attention/attention.h"
 #include "tasks/engine_names.h"
 #include "tasks/question_answering/answer_matching.h"
@@ -244,6 +245,25 @@ class MultiHopSet final : public DataSet {
     std::vector<std::string> names;
     for (const auto& [name, value] : MultiHopCounter().named()) names.push_back(name);
     return names;
+  }
+
+  std::vector<SplitRecord> split_records() const override {
+    std::vector<SplitRecord> records;
+    for (const auto& one : data_.examples) {
+      records.push_back(
+          {.origin = one.origin, .keys = split_keys(one.origin, one.question.question)});
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    auto part = engine::split_off(*this, &MultiHopSet::data_, examples);
+    for (MultiHopSet* one : {this, part.get()}) {
+      one->data_.missing_facts = 0;
+      for (const MultiHopExample& two : one->data_.examples) {
+        one->data_.missing_facts += two.missing_facts();
+      }
+    }
+    return part;
   }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {

@@ -69,6 +69,7 @@ OptionFields fields(MultiHopAnswerOptions& options) {
       tasks::evidence_field(options.evidence_paragraphs),
   };
   append(all, reading_fields(options));
+  all.push_back(max_length_field(options.max_length));
   return all;
 }
 

@@ -19,6 +19,7 @@ OptionFields fields(AnswerOptions& options) {
                        .least = 1,
                        .most = kMostAnswers}};
   append(all, reading_fields(options));
+  all.push_back(max_length_field(options.max_length));
   return all;
 }
 

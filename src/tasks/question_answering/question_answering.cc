@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "engine/frame/evaluation_run.h"
 #include "engine/frame/predictions.h"
+#include "engine/frame/split.h"
 #include "models/attention/attention.h"
 #include "tasks/engine_names.h"
 #include "tasks/question_answering/answer_metrics.h"
@@ -153,6 +154,22 @@ class QuestionSet final : public DataSet {
     }
     names.emplace_back("no_answer_exact_match");
     return names;
+  }
+
+  std::vector<SplitRecord> split_records() const override {
+    std::vector<SplitRecord> records;
+    for (const auto& one : data_.examples) {
+      records.push_back({.origin = one.origin, .keys = split_keys({}, *one.context)});
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    auto part = engine::split_off(*this, &QuestionSet::data_, examples);
+    for (QuestionSet* one : {this, part.get()}) {
+      one->data_.unanswerable = std::ranges::count_if(
+          one->data_.examples, [](const QuestionExample& two) { return two.answers.empty(); });
+    }
+    return part;
   }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {

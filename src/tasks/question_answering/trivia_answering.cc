@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "engine/frame/evaluation_run.h"
 #include "engine/frame/predictions.h"
+#include "engine/frame/split.h"
 #include "tasks/engine_names.h"
 #include "tasks/question_answering/answer_matching.h"
 #include "tasks/question_answering/question_answering.h"
@@ -108,6 +109,24 @@ class TriviaSet final : public DataSet {
     if (data_.by_question) names.emplace_back("oracle_exact_match");
     names.insert(names.end(), {"common", "denominator"});
     return names;
+  }
+
+  std::vector<SplitRecord> split_records() const override {
+    std::vector<SplitRecord> records;
+    for (const auto& one : data_.examples) {
+      records.push_back({.origin = one.origin, .keys = {split_key("id", one.question->id)}});
+      if (!one.file.empty()) records.back().keys.push_back(split_key("file", one.file));
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    auto part = engine::split_off(*this, &TriviaSet::data_, examples);
+    for (TriviaSet* one : {this, part.get()}) {
+      std::map<std::string, std::shared_ptr<const TriviaQuestion>> gold;
+      for (const TriviaExample& two : one->data_.examples) gold[two.key] = two.question;
+      one->data_.gold = std::move(gold);
+    }
+    return part;
   }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& given) const override {

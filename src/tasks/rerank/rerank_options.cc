@@ -24,6 +24,7 @@ OptionFields fields(RerankOptions& options) {
        .type = "P",
        .most = 1}};
   append(all, reading_fields(options));
+  all.push_back(max_length_field(options.max_length));
   return all;
 }
 

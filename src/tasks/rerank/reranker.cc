@@ -80,9 +80,9 @@ float probability_of(float logit) { return engine::sigmoid({&logit, 1})[0]; }
 
 /// The part of a text that is read when the pair is cut to one length of the model.
 std::string part_that_is_read(const Reranker& reranker, const std::string& query,
-                              const std::string& text) {
+                              const std::string& text, std::int64_t max_tokens) {
   EncodeOptions options;
-  options.max_length = reranker.model().info().max_tokens;
+  options.max_length = max_tokens;
   const Encoding pair = reranker.tokenizer().encode_pair(query, text, options);
   if (pair.truncated == 0) return text;
   std::int64_t end = 0;
@@ -124,12 +124,14 @@ Reranker Reranker::load(const std::string& folder, const LoadOptions& options) {
 }
 
 void Reranker::score(const Source& source, const Sink& sink, const RerankOptions& options) const {
-  const ClassifyOptions how = {.function = ScoreFunction::none,
-                               .too_long = options.too_long,
-                               .stride = std::min(options.stride, model().info().max_tokens / 4),
-                               .merge = SegmentMerge::max,
-                               .global_attention = options.global_attention,
-                               .batch_tokens = options.batch_tokens};
+  const ClassifyOptions how = {
+      .function = ScoreFunction::none,
+      .too_long = options.too_long,
+      .stride = std::min(options.stride, longest_document(model(), options.max_length) / 4),
+      .merge = SegmentMerge::max,
+      .global_attention = options.global_attention,
+      .batch_tokens = options.batch_tokens,
+      .max_length = options.max_length};
   const bool is_logit = options.raw_scores || settings_.activation == RerankActivation::identity;
   classifier_.classify(
       [&]() -> std::optional<ClassifyInput> {
@@ -212,11 +214,12 @@ std::vector<RankedText> Reranker::rank(const std::string& query, std::span<const
 std::vector<RelevantSpan> Reranker::relevant_spans(const std::string& query,
                                                    const std::string& whole,
                                                    const RerankOptions& given) const {
+  const std::int64_t most = longest_document(model(), given.max_length);
   const std::string text = given.too_long == TooLong::truncate
-                               ? part_that_is_read(*this, settings_.prompt + query, whole)
+                               ? part_that_is_read(*this, settings_.prompt + query, whole, most)
                                : whole;
-  const std::int64_t room = model().info().max_tokens -
-                            std::ssize(tokenizer().encode_pair(settings_.prompt + query, "").ids);
+  const std::int64_t room =
+      most - std::ssize(tokenizer().encode_pair(settings_.prompt + query, "").ids);
   require(room >= kLeastSpanTokens, OptionName("query"),
           "expected one that leaves room for passages of {} tokens, found one that leaves {}",
           kLeastSpanTokens, std::max<std::int64_t>(room, 0));

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "engine/frame/collation.h"
 #include "engine/frame/evaluation_run.h"
+#include "engine/frame/split.h"
 #include "tasks/classification/classification.h"
 #include "tasks/rerank/hard_negatives.h"
 #include "tasks/rerank/rerank_data.h"
@@ -111,6 +112,17 @@ class RerankSet final : public DataSet {
   DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     return {"ndcg_at_10", "mrr_at_10", "map", "recall_at_1"};
+  }
+
+  std::vector<SplitRecord> split_records() const override {
+    std::vector<SplitRecord> records;
+    for (const auto& one : data_.examples) {
+      records.push_back({.origin = one.origin, .keys = {split_key("text", one.query)}});
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    return engine::split_off(*this, &RerankSet::data_, examples);
   }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& given) const override {

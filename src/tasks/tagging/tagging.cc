@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "engine/frame/evaluation_run.h"
+#include "engine/frame/split.h"
 #include "models/attention/attention.h"
 #include "tasks/engine_names.h"
 
@@ -43,6 +44,31 @@ class TaggingSet final : public DataSet {
   DataReport report() const override { return data_.report; }
   Strings metric_names() const override {
     return {"f1", "precision", "recall", "f1_macro", "accuracy"};
+  }
+
+  std::vector<SplitRecord> split_records() const override {
+    std::vector<SplitRecord> records;
+    for (const auto& one : data_.examples) {
+      records.push_back(
+          {.origin = one.origin,
+           .keys = split_keys(one.origin, fmt::format("{}", fmt::join(one.words, " ")))});
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    return engine::split_off(*this, &TaggingSet::data_, examples);
+  }
+
+  ClassCounts class_counts() const override {
+    ClassCounts found = {.counts = std::vector<Index>(data_.labels.size(), 0)};
+    for (const TaggingExample& example : data_.examples) {
+      for (const std::int32_t label : example.labels) {
+        if (label < 0) continue;
+        ++found.counts[static_cast<std::size_t>(label)];
+        ++found.total;
+      }
+    }
+    return found;
   }
 
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override {

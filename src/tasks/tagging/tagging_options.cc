@@ -20,6 +20,7 @@ OptionFields fields(TagOptions& options) {
        .help = "labels to leave out ({})",
        .type = "LIST"}};
   append(all, reading_fields(options));
+  all.push_back(max_length_field(options.max_length));
   return all;
 }
 

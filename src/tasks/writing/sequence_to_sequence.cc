@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "engine/frame/collation.h"
 #include "engine/frame/evaluation_run.h"
+#include "engine/frame/split.h"
 #include "tasks/engine_names.h"
 #include "tasks/writing/rouge.h"
 #include "tasks/writing/sequence_data.h"
@@ -43,6 +44,17 @@ class SequenceSet final : public DataSet {
   DataReport report() const override { return data_.report; }
   std::vector<std::string> metric_names() const override {
     return {kRougeNames.begin(), kRougeNames.end()};
+  }
+
+  std::vector<SplitRecord> split_records() const override {
+    std::vector<SplitRecord> records;
+    for (const auto& one : data_.examples) {
+      records.push_back({.origin = one.origin, .keys = split_keys(one.origin, one.source)});
+    }
+    return records;
+  }
+  std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
+    return engine::split_off(*this, &SequenceSet::data_, examples);
   }
   std::unique_ptr<TrainingSet> collate(const CollationSetup& setup) const override;
   void evaluate(EvaluationRun& run) const override;

@@ -200,7 +200,7 @@ class TestPhases:
         assert not (tmp_path / "out").exists()
 
     def test_length_windows_and_rate_change(self, config, text, tmp_path, phases):
-        done = self.staged(config, text, tmp_path / "out", phases, "--save-steps", 2)
+        done = self.staged(config, text, tmp_path / "out", phases, "--save-steps", 2, "--save-total-limit", 0)
         assert done.code == 0, done.err
         assert "(short)" in done.err and "(phase 2)" in done.err
         log = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
@@ -214,9 +214,9 @@ class TestPhases:
     @pytest.mark.parametrize("step", [2, 4, 6])
     def test_resumed_in_any_phase_it_ends_with_the_same_bits(self, config, text, tmp_path, phases, step):
         whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-        self.staged(config, text, whole, phases, "--save-steps", 2)
+        self.staged(config, text, whole, phases, "--save-steps", 2, "--save-total-limit", 0)
         shutil.copytree(whole / f"checkpoint-{step}", resumed / f"checkpoint-{step}")
-        done = self.staged(config, text, resumed, phases, "--save-steps", 2, "--resume-from-checkpoint", "last")
+        done = self.staged(config, text, resumed, phases, "--save-steps", 2, "--save-total-limit", 0, "--resume-from-checkpoint", "last")
         assert done.code == 0, done.err
         assert (whole / "model.safetensors").read_bytes() == (resumed / "model.safetensors").read_bytes()
 

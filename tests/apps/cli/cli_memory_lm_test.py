@@ -68,7 +68,7 @@ class TestTraining:
     def test_features_are_drawn_again_the_same_way(self, config, text, tmp_path, gradients):
         """Before step 5: a checkpoint from before, or from behind, ends with the same bits."""
         whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-        flags = ["--max-steps", 8, "--save-steps", 2, "--length", 16, *gradients]
+        flags = ["--max-steps", 8, "--save-steps", 2, "--save-total-limit", 0, "--length", 16, *gradients]
         train(config, text, whole, *flags).passes()
         name = "layers.1.features"
         before, after = (tensors(whole / f"checkpoint-{step}" / "model.safetensors")[name] for step in (4, 6))
@@ -82,7 +82,7 @@ class TestTraining:
     @pytest.mark.parametrize("config", ["recurrent", "compressive", "unrolled"], indirect=True)
     def test_resumed_within_an_epoch_it_ends_with_the_same_bits(self, config, text, tmp_path):
         whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-        flags = ["--max-steps", 8, "--save-steps", 3]
+        flags = ["--max-steps", 8, "--save-steps", 3, "--save-total-limit", 0]
         train(config, text, whole, *flags).passes()
         state = json.loads((whole / "checkpoint-3" / "state.json").read_text())
         # A step of the unrolled model reads two segments.
