@@ -215,7 +215,7 @@ bool Inputs::next_row(Document& document) {
   document.question = std::move(row.question);
   document.title = std::move(row.title);
   document.id = std::move(row.id);
-  document.error = std::move(row.error);
+  document.error = advised(std::move(row.error), row.remedies);
   return true;
 }
 

@@ -6,7 +6,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "longformer/error.h"
 #include "longformer/options.h"
 
 namespace longformer {
@@ -31,8 +33,9 @@ struct TableDocument {
   std::string title = {};
   /// The id as JSON; empty: there is none.
   std::string id = {};
-  /// Why there is no text; empty: there is one.
+  /// Why there is no text, and what would help; empty: there is one.
   std::string error = {};
+  std::vector<Remedy> remedies = {};
 };
 
 /// Hands out the documents of a table one by one: a file may be larger than memory, and of a pipe

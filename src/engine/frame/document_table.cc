@@ -191,6 +191,7 @@ class DelimitedRows final : public RowSource {
       // The rows behind a wrong quote can be read.
       if (error.remedies().empty()) throw;
       document.error = error.reason();
+      document.remedies = error.remedies();
       return true;
     }
     document.line = reader_.line();

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 from cli_tables_test import VERBS
-from cli_test import BERT, BINARY, FIXTURES, run
+from cli_test import BERT, BINARY, FIXTURES, longformer, run  # noqa: F401
 
 CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
 ODD = ["the cat <mask>", 'he, "was";\n<mask>', "it\tis <mask>", "é <mask>"]
@@ -66,7 +66,7 @@ class TestEveryVerb:
     def test_text_is_that_of_stdout(self, tmp_path, table, verb):
         for name in ("out.txt", "out"):
             run(verb, *VERBS[verb], table, "-o", tmp_path / name).passes()
-            assert (tmp_path / name).read_text() == run(verb, *VERBS[verb], table).passes().out
+            assert (tmp_path / name).read_bytes() == run(verb, *VERBS[verb], table).passes().raw
 
     def test_failed_documents_are_rows(self, tmp_path, verb):
         (tmp_path / "in.csv").write_text("id,text\n1,a <mask>\n2,a,b\n3,b <mask>\n")
@@ -76,7 +76,7 @@ class TestEveryVerb:
         assert [row["line"] for row in rows if row["error"]] == ["3"] and "found 3" in next(row["error"] for row in rows if row["error"])
 
     def test_wrong_names(self, tmp_path, table, verb):
-        run(verb, *VERBS[verb], table, "-o", tmp_path / "a.xlsx").fails(2, "--output", ".csv", "a.xlsx")
+        run(verb, *VERBS[verb], table, "-o", tmp_path / "a.xlsx").fails(2, "-o: ", ".csv", "a.xlsx")
         run(verb, *VERBS[verb], table, "-o", tmp_path / "a.csv", "--json").fails(2, "--json", "a.csv")
         run(verb, *VERBS[verb], table, "-o", table).fails(2, "--output", "not read")
         assert os.listdir(tmp_path) == ["in.csv"]
