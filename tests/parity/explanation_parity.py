@@ -35,7 +35,6 @@ MODELS = {
     "Electra": {"embedding_size": 32},
     "BigBird": {"attention_type": "original_full", "rescale_embeddings": True},
     "DebertaV2": {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False},
-    "MPNet": {},
     "Funnel": {"d_model": 64, "n_head": 4, "d_head": 16, "d_inner": 128, "block_sizes": [1, 1, 1]},
     "ModernBert": {"local_attention": 32, "global_attn_every_n_layers": 2},
     "NomicBert": {},

@@ -80,7 +80,7 @@ class ExplainingRun {
         }
         ExplainOptions options = options_;
         options.progress = documents_.report();
-        const Explanation found = explainer_.explain(document.text, options);
+        const Explanation found = explained(document.text, options);
         if (!any && format_ == ExplanationFormat::text) {
           output_->write("document\tlabel\tscore\tvalue\tbegin\tend\ttext\n");
         }
@@ -94,6 +94,16 @@ class ExplainingRun {
   }
 
  private:
+  /// An option that cannot be is no fault of the document.
+  Explanation explained(const std::string& text, const ExplainOptions& options) const {
+    try {
+      return explainer_.explain(text, options);
+    } catch (const Error& error) {
+      if (error.option().empty()) throw;
+      throw UsageError(flag_of(error.option()), error.reason());
+    }
+  }
+
   void say(const Document& document, const Explanation& found) {
     const Classification& classes = found.classification;
     documents_.note_length(document, classes.tokens, classes.truncated, classes.segments);
