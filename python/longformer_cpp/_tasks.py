@@ -155,6 +155,7 @@ class Classifier:
         merge: str = "mean",
         global_attention: str | None = None,
         batch_tokens: int = 8192,
+        max_length: int | None = None,
     ) -> list[Explanation]:
         """Why each text belongs to a class, the one with the best score or `label`, as `longformer classify --explain`
         says it. The method is gradient (gradient × input), integrated (integrated gradients) or occlusion (of

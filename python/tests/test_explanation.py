@@ -20,7 +20,7 @@ def test_arrays_are_those_of_the_program(folder, program):
     for method in ("gradient", "integrated", "occlusion"):
         found = model.explain(TEXT, method, steps=10, label="good")[0]
         said = program("classify", folder, "--text", TEXT, "--explain", method, "--steps", 10, "--label", "good",
-                       "--top-k", 0)[0]  # fmt: skip
+                       "--top-k", 0, "--json")[0]  # fmt: skip
         expected = said["explanation"]
         assert (found.method, found.label, found.tokens) == (method, "good", said["tokens"])
         assert found.scores == {one["label"]: pytest.approx(one["score"], abs=1e-6) for one in said["labels"]}

@@ -55,7 +55,8 @@ def make(name, overrides, tokenizer, folder):
     """The model in double, saved in single precision."""
     torch.manual_seed(sum(map(ord, name)))
     model_class = getattr(transformers, f"{name}ForSequenceClassification")
-    settings = SIZES | {"max_position_embeddings": LONGEST + 8, "num_labels": 3, "vocab_size": len(tokenizer),
+    sizes = {} if name == "Funnel" else SIZES
+    settings = sizes | {"max_position_embeddings": LONGEST + 8, "num_labels": 3, "vocab_size": len(tokenizer),
                         "pad_token_id": tokenizer.pad_token_id, "cls_token_id": tokenizer.cls_token_id,
                         "sep_token_id": tokenizer.sep_token_id, "bos_token_id": tokenizer.cls_token_id,
                         "eos_token_id": tokenizer.sep_token_id} | overrides  # fmt: skip

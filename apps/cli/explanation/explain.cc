@@ -29,15 +29,22 @@ constexpr const char* kExplanations = "Explanations";
 
 /// By --json, else by the ending of the file, else lines. Throws UsageError.
 ExplanationFormat format_of(const ExplainRun& run) {
-  const auto* known = format_of_output(run.model.output, kExplanationFormats);
-  if (run.model.json) {
-    if (known != nullptr && known->format != ExplanationFormat::json) {
-      throw UsageError("--output", "expected .json or .jsonl beside --json, found " +
-                                       in_quotes(run.model.output));
-    }
-    return ExplanationFormat::json;
+  const std::string suffix = suffix_of(run.model.output);
+  const auto* known =
+      std::ranges::find(kExplanationFormats, suffix, &NamedFormat<ExplanationFormat>::suffix);
+  if (known == kExplanationFormats.end() && !suffix.empty()) {
+    throw UsageError("--output",
+                     "expected a name that ends in .tsv, .txt, .jsonl, .json or .html beside "
+                     "--explain, found " +
+                         in_quotes(run.model.output));
   }
-  return known != nullptr ? known->format : ExplanationFormat::text;
+  const ExplanationFormat named =
+      known == kExplanationFormats.end() ? ExplanationFormat::text : known->format;
+  if (run.model.json && !suffix.empty() && named != ExplanationFormat::json) {
+    throw UsageError(
+        "--output", "expected .json or .jsonl beside --json, found " + in_quotes(run.model.output));
+  }
+  return run.model.json ? ExplanationFormat::json : named;
 }
 
 /// The parts that speak most for or against the class.

@@ -111,13 +111,14 @@ class TestLines:
         assert len(lines) == 1 + 3
 
 
-class TestPage:
-    @pytest.fixture(scope="class")
-    def page(self, tmp_path_factory):
-        file = tmp_path_factory.mktemp("page") / "why.html"
-        explain(LONGFORMER, "integrated", "--text", TEXT, "-o", file).passes()
-        return file
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    file = tmp_path_factory.mktemp("page") / "why.html"
+    explain(LONGFORMER, "integrated", "--text", TEXT, "-o", file).passes()
+    return file
 
+
+class TestPage:
     def test_has_everything(self, page):
         text = page.read_text()
         data = page_data(text)
@@ -166,7 +167,7 @@ class TestPage:
 
 class TestWrongUse:
     def test_options_without_explain(self):
-        for option in (["--steps", 3], ["--baseline", "zero"], ["--label", "bad"], ["-o", "x.html"], ["--occlusion", "mask"],
+        for option in (["--steps", 3], ["--baseline", "zero"], ["--label", "bad"], ["--occlusion", "mask"],
                        ["--tolerance", 0.1], ["--explain-top", 3]):
             run("classify", LONGFORMER, "--text", "he", *option).fails(2, "--explain")
 
@@ -177,5 +178,5 @@ class TestWrongUse:
         explain(LONGFORMER, "integrated", "--text", "he", "--label", "bädd").fails(2, "--label", "bad, fair, good")
         explain(MODERNBERT, "integrated", "--text", "he", "--baseline", "zero").fails(2, "--baseline", "multiple")
         explain(BERT, "gradient", "--text", "he").fails(1, "sequence-classification")
-        explain(LONGFORMER, "gradient", "--text", "he", "-o", tmp_path / "x.png").fails(2, ".html")
-        explain(LONGFORMER, "gradient", "--text", "he", "--json", "-o", tmp_path / "x.html").fails(2, "--output", ".json")
+        explain(LONGFORMER, "gradient", "--text", "he", "-o", tmp_path / "x.png").fails(2, ".html beside --explain")
+        explain(LONGFORMER, "gradient", "--text", "he", "--json", "-o", tmp_path / "x.html").fails(2, "-o", ".json or .jsonl")
