@@ -332,7 +332,7 @@ class TestGenerate:
 
     def test_verbs_of_encoders_point_to_those_that_run_it(self, tmp_path):
         text = written(tmp_path / "text", "the fox")
-        for verb in ("embed", "search", "classify", "ner", "qa", "choose", "fill-mask", "tokenize", "attention"):
+        for verb in ("embed", "search", "classify", "ner", "qa", "choose", "fill-mask", "tokenize"):
             more = {"search": ["--query", "fox"], "qa": ["--question", "who"]}.get(verb, [])
             run(verb, MODEL, text, *more).fails(1, "expected an encoder", "longformer generate", "longformer evaluate")
         for verb in ("finetune", "pretrain-mlm"):
