@@ -95,7 +95,8 @@ constexpr std::array<Beginning, 8> kInZip = {{
 
 /// Bytes that no text has.
 bool has_control(std::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](char byte) { return static_cast<unsigned char>(byte) < 8; });
+  return std::any_of(text.begin(), text.end(),
+                     [](char byte) { return static_cast<unsigned char>(byte) < 8; });
 }
 
 bool starts_with_word(std::string_view text, std::string_view word) {

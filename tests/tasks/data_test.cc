@@ -173,7 +173,8 @@ TEST_F(DataTest, ColumnsOfBitsAreClasses) {
   expect_error(classification_error("d.jsonl",
                                     "{\"text\":\"a\",\"x\":0,\"y\":1}\n{\"text\":\"a\",\"x\":0}\n"),
                {"d.jsonl:2:", "\"y\"", "no such member"});
-  expect_error(classification_error("e.csv", "text,toxic\na,0\n"), {"0 and 1", "\"text\", \"toxic\""});
+  expect_error(classification_error("e.csv", "text,toxic\na,0\n"),
+               {"0 and 1", "\"text\", \"toxic\""});
 }
 
 TEST_F(DataTest, ListsOfNamesStayNames) {

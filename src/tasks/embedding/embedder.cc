@@ -257,9 +257,7 @@ std::uint64_t Embedder::fingerprint() const {
   return hash;
 }
 
-std::uint64_t Embedder::tokenizer_fingerprint() const {
-  return text::fingerprint(tokenizer_);
-}
+std::uint64_t Embedder::tokenizer_fingerprint() const { return text::fingerprint(tokenizer_); }
 
 std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
                                        const EmbedOptions& options,
