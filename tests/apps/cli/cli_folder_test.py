@@ -299,7 +299,7 @@ class TestFolders:
     def test_what_cannot_be_read_is_told(self, longformer, notes):
         os.symlink("nowhere", notes / "notes" / "lost.txt")
         result = search(longformer, notes, "notes")
-        assert result.code == 1 and "error: notes/lost.txt: cannot read" in result.err
+        assert result.code == 1 and "error: notes/lost.txt: expected a readable file" in result.err
         assert result.json[0]["documents"] == 6
 
     def test_binary_files_are_told_and_left_out(self, longformer, notes):

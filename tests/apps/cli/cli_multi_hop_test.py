@@ -526,7 +526,7 @@ class TestQa:
         assert all(0 <= row["score"] <= 1 for row in found)
 
     def test_bad_input(self, tuned, data, tmp_path):
-        run("qa", tuned, tmp_path / "none.txt", "--question", "q").fails(1, "none.txt", "cannot read")
+        run("qa", tuned, tmp_path / "none.txt", "--question", "q").fails(1, "none.txt", "expected a readable file")
         run("qa", tuned, write(tmp_path / "a.json", "[{}]")).fails(1, "a.json: record 1", '"question"')
         run("qa", tuned, stdin='{"question": "q"}\n').fails(1, "standard input:1", '"context"')
         run("qa", tuned, stdin="\n").fails(1, "standard input", "an empty text")

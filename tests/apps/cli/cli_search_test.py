@@ -340,7 +340,7 @@ class TestSearch:
         result = run("search", longformer, novels[0], "/nowhere.txt", novels[1], "--query", "a",
                      "--json", *self.PASSAGES)
         assert result.code == 1 and result.json[0]["documents"] == 2
-        assert "/nowhere.txt: cannot read" in result.err
+        assert "/nowhere.txt: expected a readable file" in result.err
 
     def test_nothing_readable(self, longformer):
         result = run("search", longformer, "/nowhere.txt", "--query", "a")

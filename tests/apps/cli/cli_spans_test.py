@@ -50,7 +50,7 @@ class TestNer:
     def test_json_lines_keep_their_ids_and_faults_cost_the_others_nothing(self):
         lines = [{"id": "a", "text": TEXT}, {"id": "b"}, {"id": 3, "text": ""}, {"id": 4, "text": TEXT}]
         result = ner("--field", "text", stdin="".join(json.dumps(line) + "\n" for line in lines))
-        result.fails(1, "-:2", "'text'")
+        result.fails(1, "-:2", '"text"')
         rows = result.json
         assert [row["id"] for row in rows] == ["a", "b", 3, 4]
         assert "error" in rows[1] and rows[2]["entities"] == []
@@ -104,7 +104,7 @@ class TestQa:
         lines = [{"id": 1, "context": TEXT, "question": "who?"}, {"id": 2, "context": TEXT}, {"id": 3, "context": TEXT, "question": "where?"}]
         result = qa("--field", "context", "--question-field", "question",
                     stdin="".join(json.dumps(line) + "\n" for line in lines))  # fmt: skip
-        result.fails(1, "-:2", "'question'")
+        result.fails(1, "-:2", '"question"')
         alone = qa("--text", TEXT, "-q", "where?").works().json[0]
         assert result.json[2]["answers"] == alone["answers"] and "error" in result.json[1]
 
@@ -135,7 +135,7 @@ class TestQa:
 
     def test_wrong_use(self):
         run("qa", ANSWERER, "--text", "a").fails(2, "--question")
-        run("qa", ANSWERER, "--text", "a", "--question-field", "q").fails(2, "--field")
+        run("qa", ANSWERER, "--text", "a", "--question-field", "q").fails(2, "--text-field")
         run("qa", BERT, "--text", "a", "-q", "b").fails(1, "question-answering", "found none")
         run("qa", ANSWERER, "--text", LONG, "-q", "b", "--stride", 8).fails(2, "--stride", "30", "8")
         question = "he was the " * 30

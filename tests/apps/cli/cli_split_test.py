@@ -287,7 +287,7 @@ class TestMaxLength:
         assert whole["segments"] > 1 and whole["truncated"] == 0
         data = write(tmp_path / "data.jsonl", [{"text": words, "label": "good"}, {"text": "the", "label": "bad"}])
         found = run("evaluate", CLASSIFIER, data, "--max-length", 16, "--truncate", "--json").passes().json[0]
-        assert found["truncated_documents"] == 1
+        assert found["truncated_examples"] == 1
         failed = run("evaluate", CLASSIFIER, data, "--max-length", 16)
         assert failed.code == 1 and "16" in failed.err
         done = ran("finetune", CLASSIFIER, data, "--max-length", 16, "--truncate", "--output-dir", tmp_path / "out", *FEW)

@@ -378,7 +378,7 @@ class TestEmbed:
         assert [row["file"] for row in result.json] == [str(file) for file in listed]
         lines = result.err.splitlines()
         assert len(lines) == 3 and all(line.startswith("longformer: error: ") for line in lines)
-        assert "missing.txt: cannot read: No such file or directory" in lines[0]
+        assert "missing.txt: expected a readable file, found: No such file or directory" in lines[0]
         assert "expected a file, found a folder" in lines[2] or "expected a file" in lines[1]
 
     def test_array_keeps_the_place_of_a_bad_document(self, tmp_path, files):
