@@ -30,7 +30,7 @@ def parsed():
 def texts_of(files):
     for file in files:
         if not file.is_file():
-            sys.exit(f"{file}: expected a document, found none")
+            sys.exit(f"error: {file}: expected a document, found none")
     return [file.read_text(encoding="utf-8", errors="replace") for file in files]
 
 

@@ -175,7 +175,7 @@ class TestCompletion:
     def test_of_bash(self, tmp_path):
         assert {"tokenize", "train"} & completed(["longformer", "to"], tmp_path) == {"tokenize"}
         assert len(completed(["longformer", ""], tmp_path)) >= 22
-        assert completed(["longformer", "embed", "model", "--no"], tmp_path) == {"--normalize", "--no-normalize"}
+        assert completed(["longformer", "embed", "model", "--no"], tmp_path) == {"--normalize", "--no-normalize", "--no-quotes"}
         assert completed(["longformer", "bench", "a"], tmp_path) == {"attention"}
         assert "--backend" in completed(["longformer", "bench", "attention", "--"], tmp_path)
         # Names of files are the shell's own.

@@ -21,9 +21,10 @@ FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures"
 
 #: Names that say where a text comes from, where a result goes, and how a model is loaded.
 FLAGS_OF_FILES = {"help", "text", "lines", "field", "encoding", "output", "format", "json", "adapter", "dtype", "threads", "quiet",
-                  "summary", "question_field", "context_file", "include", "exclude"}  # fmt: skip
+                  "summary", "question_field", "context_file", "include", "exclude",
+                  "text_field", "id_field", "columns", "no_quotes", "delimiter"}  # fmt: skip
 PYTHON_INPUTS = {"self", "texts", "text", "paragraphs", "pairs", "sentences", "documents", "choices", "show_progress_bar", "output_value", "precision", "convert_to_numpy", "convert_to_tensor",
-                 "device", "batch_size"}  # fmt: skip
+                 "device", "batch_size", "text_field", "pair_field"}  # fmt: skip
 REQUEST_INPUTS = {"inputs", "document", "model", "choices", "texts", "paragraphs"}
 
 #: One option under several names: of other projects in the requests, of flags that stand for values.
@@ -69,7 +70,8 @@ TASKS = {
     "/embed_sparse": ("embed", longformer_cpp.Embedder.encode_sparse, PASSAGES | OF_TEXTS | {"sparse": "the route", "multi": "/embed_multi"}),
     "/embed_multi": ("embed", longformer_cpp.Embedder.encode_multi, PASSAGES | OF_TEXTS | {
         "sparse": "/embed_sparse", "multi": "the route", "top_k": "/embed_sparse"}),  # fmt: skip
-    "/predict": ("classify", longformer_cpp.Classifier.__call__, {
+    "/predict": ("classify", longformer_cpp.Classifier.__call__, dict.fromkeys(
+        ("explain", "explain_top", "label", "steps", "baseline", "occlusion", "tolerance"), "requests ask for no explanation") | {
         "raw_scores": "text-embeddings-inference's name of function_to_apply none"}),  # fmt: skip
     "/ner": ("ner", longformer_cpp.Tagger.__call__, {}),
     "/qa": ("qa", longformer_cpp.QuestionAnswerer.__call__, {
