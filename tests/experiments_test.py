@@ -29,7 +29,6 @@ NEEDS = {
     "experiments/compare/spectra.py": (["A=model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/compare/updates.py": (WORK, "litbank/original.tar.xz"),
     "experiments/corpus/measure.py": (["model"], "wiki_en_extract/enwiki_AA.txt.xz"),
-    "experiments/explain/faithful.py": (["model", "a.txt"], "a.txt"),
     "experiments/lra/arena.py": (WORK, "imdb/imdb_train.tsv.xz"),
     "experiments/lra/trivial.py": (["LSTM", "train.jsonl", "test.jsonl"], "train.jsonl"),
     "experiments/long-minilm/measure.py": (["folder", "model"], "tasks/hotpotqa_train.json.xz"),
@@ -58,7 +57,7 @@ NEEDS = {
 NEEDS_NONE = {
     "bench/efficient_peers.py", "bench/generate_peers.py", "bench/models.py", "bench/peers.py", "bench/serve.py", "bench/train_peers.py",
     "bench/writers.py",
-    "experiments/compare/costs.py", "experiments/compare/report.py", "experiments/paper/linear.py",
+    "experiments/compare/costs.py", "experiments/compare/report.py", "experiments/explain/faithful.py", "experiments/paper/linear.py",
     "experiments/paper/longer_input.py", "experiments/paper/report.py",
 }  # fmt: skip
 #: Modules that scripts import.

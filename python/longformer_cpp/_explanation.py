@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ._arrays import FloatArray
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ def explanation_of(text: str, record: tuple[Any, ...]) -> Explanation:
     """The record of the native module as an object."""
     read, method, label, logit, score, ids, offsets, values, words, sentences, sums = record
     scores, _, tokens, truncated, segments = read
+    baseline, steps, baseline_logit, total, error, complete = sums
     return Explanation(
         method,
         label,
@@ -74,7 +78,12 @@ def explanation_of(text: str, record: tuple[Any, ...]) -> Explanation:
         values,
         _parts(text, words),
         _parts(text, sentences),
-        *sums,
+        baseline,
+        steps,
+        baseline_logit,
+        total,
+        error,
+        complete,
         tokens,
         truncated,
         segments,

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._arrays import FloatArray
 from ._checks import as_path, as_text, lasting_name
 from ._options import described
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 
 @dataclass(frozen=True)

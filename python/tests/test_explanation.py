@@ -104,8 +104,8 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     longformer_cpp.convert(FIXTURES / "tiny_bert", folder / "longer", to="longformer", max_positions=64, window=16)
     write_documents(folder / "train.jsonl", 512, 1)
-    longformer_cpp.finetune(folder / "longer", folder / "train.jsonl", folder / "model", task="classify", learning_rate=5e-3,
-                            num_train_epochs=4, per_device_train_batch_size=16, seed=3)  # fmt: skip
+    longformer_cpp.finetune(folder / "longer", folder / "train.jsonl", folder / "model", task="classify", learning_rate=1e-2,
+                            num_train_epochs=10, per_device_train_batch_size=8, seed=3)  # fmt: skip
     return longformer_cpp.load(folder / "model"), write_documents(folder / "test.jsonl", 24, 2)
 
 
