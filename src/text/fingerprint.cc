@@ -11,9 +11,10 @@ namespace {
 /// in other scripts: normalizers and splitters differ in one of them.
 constexpr std::string_view kProbe =
     "The Quick naïve Ångström's café—can't, won't!  3.14159 1234567\t\u00a0\n\n"
-    "ﬁancée ½ Ⅷ İstanbul straße ΣΊΣΥΦΟΣ привет 你好世界 한국어 かな कि 🙂👩‍👩‍👧 "
-    "e\u0301 "
-    "\u200b\u0007 "
+    "ﬁancée ½ Ⅷ İstanbul straße ΣΊΣΥΦΟΣ привет "
+    "你好世界 한국어 かな कि "
+    "🙂👩‍👩‍👧 "
+    "e\u0301 \u200b\u0007 "
     "http://example.org/a_b?c=d#e <mask> [MASK] <s> __init__ snake_case CamelCase";
 
 }  // namespace
