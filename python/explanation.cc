@@ -56,11 +56,7 @@ Rows explain(Loaded<Explainer>& explainer, const Texts& list, const std::string&
         all.push_back(one.explain(text, options));
       } catch (const Error& error) {
         if (!error.option().empty()) throw;
-        ErrorParts parts = error.parts();
-        parts.subject = "texts[" + std::to_string(all.size()) + "]";
-        parts.reason = error.what();
-        parts.document = static_cast<std::int64_t>(all.size());
-        throw Error(std::move(parts));
+        throw error_of_text(error, all.size());
       }
     }
     return all;

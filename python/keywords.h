@@ -1,6 +1,7 @@
 // Keyword arguments of Python as options.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,15 @@ namespace longformer {
 /// Throws Error about an argument: its name and the reason.
 [[noreturn]] inline void refuse_option(const std::string& name, std::string reason) {
   throw Error(ErrorParts{.subject = name, .reason = std::move(reason), .option = name});
+}
+
+/// An error of a text under its place in the list of the call: "texts[3]: …".
+inline Error error_of_text(const Error& error, std::size_t place) {
+  ErrorParts parts = error.parts();
+  parts.subject = "texts[" + std::to_string(place) + "]";
+  parts.reason = error.what();
+  parts.document = static_cast<std::int64_t>(place);
+  return Error(std::move(parts));
 }
 
 /// The keyword arguments of a call, of which each names the field that it fills. None is as if it

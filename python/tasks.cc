@@ -198,11 +198,7 @@ Rows fill(Loaded<MaskFiller>& filler, const Texts& list, const Options& given) {
       try {
         all.push_back(one.fill(text, options));
       } catch (const Error& error) {
-        ErrorParts parts = error.parts();
-        parts.subject = "texts[" + std::to_string(all.size()) + "]";
-        parts.reason = error.what();
-        parts.document = static_cast<std::int64_t>(all.size());
-        throw Error(std::move(parts));
+        throw error_of_text(error, all.size());
       }
     }
     return all;

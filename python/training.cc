@@ -194,6 +194,13 @@ void check_training(TrainingOptions options, bool has_validation) {
   check(options);
 }
 
+/// Puts folders in the place of the names of an adapter and a teacher. Called without the GIL.
+void fetch_models(FinetuneOptions& options) {
+  options.training.adapter = fetch_adapter(options.training.adapter);
+  std::string& teacher = options.data.embedding.teacher;
+  if (!teacher.empty()) teacher = fetch_model(teacher);
+}
+
 Options train_task(const Path& folder, const Options& given) {
   FinetuneOptions options;
   Keywords keywords("finetune", given);
@@ -201,12 +208,9 @@ Options train_task(const Path& folder, const Options& given) {
   take_training(keywords, fields(options), options.training);
   Listener listener = listener_of(keywords);
   keywords.finish();
-  check_training(options.training, !options.validation_path.empty() ||
-                                       options.validation_split > 0 || options.folds > 0);
+  check_training(options.training, options.has_validation());
   return dict_of(listener.run([&] {
-    options.training.adapter = fetch_adapter(options.training.adapter);
-    std::string& teacher = options.data.embedding.teacher;
-    if (!teacher.empty()) teacher = fetch_model(teacher);
+    fetch_models(options);
     return finetune(fetch_model(folder.string()), options, listener.finetune_callbacks());
   }));
 }
@@ -221,9 +225,7 @@ Options train_folds(const Path& folder, const Options& given) {
   keywords.finish();
   CrossValidation found;
   listener.run([&] {
-    options.training.adapter = fetch_adapter(options.training.adapter);
-    std::string& teacher = options.data.embedding.teacher;
-    if (!teacher.empty()) teacher = fetch_model(teacher);
+    fetch_models(options);
     found = cross_validate(fetch_model(folder.string()), options,
                            {.training = listener.finetune_callbacks()});
     return TrainingResult();

@@ -35,7 +35,8 @@ class ClassifyRun {
             Classifier::load(flags.model.encoder_folder(), flags.model.load_options(messages))),
         ids_(documents_.results().form() == ResultForm::array ? flags.model.output : "") {
     const std::vector<std::string>& labels = classifier_.model().info().labels;
-    documents_.results().set_columns(columns_of_documents(columns(labels)));
+    columns_ = columns(labels);
+    documents_.results().set_columns(columns_of_documents(columns_));
     if (documents_.results().form() != ResultForm::array) return;
     array_.emplace(documents_.output(), std::ssize(labels));
     documents_.write_failures([this](const Document& document, const std::string&) {
@@ -116,12 +117,11 @@ class ClassifyRun {
   }
 
   JsonLine row_of(const Document& document, const Classification& result) const {
-    const std::vector<std::string> names = columns(classifier_.model().info().labels);
     JsonLine row = document.json();
     std::size_t column = 0;
     for (const ClassScore& one : result.scores) {
-      if (names[column] == "tokens") break;
-      row.add(names[column], one.label).add(names[column + 1], one.score);
+      if (columns_[column] == "tokens") break;
+      row.add(columns_[column], one.label).add(columns_[column + 1], one.score);
       column += 2;
     }
     row.add("tokens", result.tokens).add("truncated", result.truncated);
@@ -130,7 +130,7 @@ class ClassifyRun {
     column += 3;
     auto classes = nlohmann::ordered_json::object();
     for (const float score : by_class(result)) {
-      classes[names[column++]] = nlohmann::ordered_json::parse(fmt::format("{}", score));
+      classes[columns_[column++]] = nlohmann::ordered_json::parse(fmt::format("{}", score));
     }
     return row.add_members(classes.dump());
   }
@@ -143,6 +143,8 @@ class ClassifyRun {
   const ClassifyFlags& flags_;
   DocumentStream documents_;
   Classifier classifier_;
+  /// Those of a table that are the verb's own.
+  std::vector<std::string> columns_;
   /// The array of .npy and the ids of its rows.
   std::optional<NpyWriter> array_;
   RowIds ids_;

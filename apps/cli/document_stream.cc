@@ -18,6 +18,13 @@ DocumentStream::DocumentStream(const InputOptions& inputs, const ModelFlags& fla
 DocumentStream::DocumentStream(const InputOptions& inputs, Messages& messages)
     : DocumentStream(inputs, ModelFlags(), messages) {}
 
+void DocumentStream::write_failures(Output& output) {
+  write_failures([&output](const Document& document, const std::string& reason) {
+    output.write_object(document.json().add("error", reason).object());
+    output.flush();
+  });
+}
+
 bool DocumentStream::read(Document& document) {
   std::int64_t left_out = 0, bytes = 0;
   while (true) {

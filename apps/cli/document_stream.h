@@ -74,6 +74,8 @@ class DocumentStream {
 
   /// Replaces the JSON line of a failed document.
   void write_failures(WriteFailure write) { write_failure_ = std::move(write); }
+  /// Documents that fail are JSON objects of a result that the verb writes by itself.
+  void write_failures(Output& output);
   /// Leaves out documents of which this is true; it is asked on the thread that reads.
   void leave_out(std::function<bool(Document&)> is_left_out) {
     is_left_out_ = std::move(is_left_out);

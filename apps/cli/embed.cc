@@ -3,16 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <variant>
 
 #include "document_stream.h"
-#include "longformer/checkpoint.h"
 #include "longformer/embedding.h"
 #include "longformer/error.h"
 #include "option_flags.h"

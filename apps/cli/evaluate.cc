@@ -76,15 +76,19 @@ void run_characters(const EvaluateFlags& flags, const std::string& folder, Messa
   write_report(flags.model, language_model_score_text(score, with_form(flags.model).json));
 }
 
+void report(const EvaluateFlags& flags, const Evaluation& result, const std::string& json,
+            Messages& messages) {
+  tell(notes_of(result), messages);
+  write_report(flags.model, with_form(flags.model).json ? json + "\n" : table_of(result));
+}
+
 /// Compares predictions without a model; MODEL is the data then.
 void run_score(const EvaluateFlags& flags, Messages& messages) {
   DataOptions data = flags.data_options();
   data.encoding.note = encoding_note(messages);
   const Evaluation result =
       score(flags.score, flags.model.model, {.task = flags.options.task, .data = data});
-  tell(notes_of(result), messages);
-  const bool is_json = with_form(flags.model).json;
-  write_report(flags.model, is_json ? to_json(result, ReadBy::file) + "\n" : table_of(result));
+  report(flags, result, to_json(result, ReadBy::file), messages);
 }
 
 /// A file that takes what the library hands over; none for an empty name.
@@ -139,9 +143,7 @@ void run_retrieval(const EvaluateFlags& flags, Messages& messages) {
   const Evaluation result = evaluate_retrieval(embedder, flags.data, options);
   if (predictions) predictions->finish();
   if (official) official->finish();
-  tell(notes_of(result), messages);
-  write_report(flags.model,
-               with_form(flags.model).json ? to_json(result) + "\n" : table_of(result));
+  report(flags, result, to_json(result), messages);
 }
 
 void run(const EvaluateFlags& flags, Messages& messages) {
@@ -196,9 +198,7 @@ void run(const EvaluateFlags& flags, Messages& messages) {
   if (predictions) predictions->finish();
   if (official) official->finish();
   if (selected) selected->finish();
-  tell(notes_of(result), messages);
-  write_report(flags.model,
-               with_form(flags.model).json ? to_json(result) + "\n" : table_of(result));
+  report(flags, result, to_json(result), messages);
 }
 
 void add_data(CLI::App& verb, EvaluateFlags& flags) {

@@ -183,9 +183,7 @@ void add_finetune(CLI::App& program, Action& action) {
   verb.get_option("--output-dir")->required();
   add_json(verb, flags->model);
   verb.callback([flags, &action] {
-    const FinetuneOptions& options = flags->options;
-    const bool splits = options.validation_split > 0 || options.folds > 0;
-    check_training(options.training, splits || !options.validation_path.empty());
+    check_training(flags->options.training, flags->options.has_validation());
     action = [flags](Messages& messages) { run(*flags, messages); };
   });
 }

@@ -63,9 +63,9 @@ class ResumedOutput {
 
   /// Documents and rows of the array that were there before.
   std::int64_t documents() const { return documents_; }
-  /// Those of them that have an error instead of a vector.
-  std::int64_t failed_before() const { return failed_before_; }
   std::int64_t rows() const { return rows_; }
+  /// Documents of them that have an error instead of a vector.
+  std::int64_t failed_before() const { return failed_before_; }
 
   /// Whether a document was done before. One whose id has been met by this process gets an error.
   /// Called from one thread, which may be another one than that of the rest.

@@ -39,9 +39,9 @@ class Deletions:
 
     def __init__(self, model, text, label):
         self.model, self.label = model, model.labels.index(label)
-        self.ids = np.array(model.tokenizer.encode_batch([text], max_length=model.max_tokens)[0].ids)
-        special = np.array(model.tokenizer.encode_batch([text], max_length=model.max_tokens)[0].special_tokens_mask)
-        self.places = np.flatnonzero(special == 0)
+        encoding = model.tokenizer.encode_batch([text], max_length=model.max_tokens)[0]
+        self.ids = np.array(encoding.ids)
+        self.places = np.flatnonzero(np.array(encoding.special_tokens_mask) == 0)
 
     def logit(self, without=()):
         return float(self.model([np.delete(self.ids, self.places[list(without)])]).logits[0][self.label])

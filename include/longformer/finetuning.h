@@ -32,6 +32,10 @@ struct FinetuneOptions {
   /// Cross-validation: train_path in so many parts, drawn likewise, of which the one of this number
   /// (from 1) is evaluated on. cross_validate() trains all of them, where `fold` is 0.
   std::int64_t folds = 0, fold = 0;
+  /// Whether a part of train_path is evaluated on.
+  bool splits() const { return validation_split > 0 || folds > 0; }
+  /// Whether there is something to evaluate on.
+  bool has_validation() const { return splits() || !validation_path.empty(); }
   /// Weights of the classes in the loss of a training, of tasks with classes: "balanced", n ÷ (k ·
   /// count) as in scikit-learn, "label=weight,label=weight", or a JSON object. Evaluations do not
   /// use them. Empty: all weigh alike.

@@ -60,7 +60,7 @@ void check_folder(const FinetuneOptions& options) {
 CrossValidation cross_validate(const std::string& folder, const FinetuneOptions& given,
                                const CrossValidationCallbacks& callbacks) {
   FinetuneOptions options = given;
-  // A pipe, which can be read once,  is read for all folds.
+  // A pipe, which can be read once, is read for all folds.
   options.data = engine::with_inputs(options.data);
   check_split(options);
   require(options.folds > 0, OptionName("folds"), "expected 2 or more, found none");

@@ -53,7 +53,7 @@ void check_split(const FinetuneOptions& options) {
           "expected the number of one of {} folds, found {}", options.folds, options.fold);
   require(options.folds == 0 || share == 0, OptionName("folds"),
           "expected none beside a validation split, found {}", options.folds);
-  if (!splits(options)) return;
+  if (!options.splits()) return;
   const char* option = share > 0 ? "validation_split" : "folds";
   require(options.validation_path.empty(), OptionName(option),
           "expected no validation data beside it, found '{}'", options.validation_path);
@@ -64,7 +64,7 @@ void check_split(const FinetuneOptions& options) {
 
 DataSplit split_data(const FinetuneOptions& options, engine::DataSet& data) {
   DataSplit split;
-  if (!splits(options)) return split;
+  if (!options.splits()) return split;
   const std::vector<engine::SplitRecord> records = data.split_records();
   require(!records.empty(), OptionName(options.folds > 0 ? "folds" : "validation_split"),
           "expected data that can be split, found {}", options.train_path);

@@ -14,11 +14,6 @@ namespace longformer {
 /// Throws Error for options of a split that contradict each other, or others.
 void check_split(const FinetuneOptions& options);
 
-/// Whether a part of the training data is evaluated on.
-inline bool splits(const FinetuneOptions& options) {
-  return options.validation_split > 0 || options.folds > 0;
-}
-
 /// The part that is evaluated on, taken out of the data, and facts about it.
 struct DataSplit {
   /// Null where the data are not split.

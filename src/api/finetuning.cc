@@ -275,9 +275,9 @@ FinetuneOptions used_options(const FinetuneOptions& options) {
   check_split(used);
   require(used.folds == 0 || used.fold > 0, OptionName("fold"),
           "expected the number of the fold to train, found none");
-  choose_eval_strategy(used.training, !used.validation_path.empty() || splits(used));
+  choose_eval_strategy(used.training, used.has_validation());
   check(used.training);
-  if (splits(used)) used.validation_path = used.train_path;
+  if (used.splits()) used.validation_path = used.train_path;
   if (used.max_length > 0) {
     require(used.max_source_tokens == 0 || used.max_source_tokens == used.max_length,
             OptionName("max_length"), "expected none beside max_source_length {}, found {}",

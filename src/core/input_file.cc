@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "longformer/report.h"
 
@@ -30,28 +31,20 @@ class RawFile {
  public:
   explicit RawFile(std::string path) : path_(std::move(path)) {
     // Without O_NONBLOCK, a named pipe that nobody writes to would keep even a signal waiting.
-    descriptor_ = path_ == kStandardInput
-                      ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-                      : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    descriptor_ = Descriptor(path_ == kStandardInput
+                                 ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+                                 : ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status = {};
-    const bool is_open = descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0;
-    if (is_open && !S_ISDIR(status.st_mode)) {
-      is_regular_ = S_ISREG(status.st_mode);
-      return;
-    }
-    const int reason = errno;
-    if (descriptor_ >= 0) ::close(descriptor_);
-    require(!is_open, FileName{path_}, "expected a file, found a folder");
-    fail(FileName{path_}, "expected a readable file, found: {}", std::strerror(reason));
+    require(descriptor_.is_open() && ::fstat(descriptor_.number(), &status) == 0, FileName{path_},
+            "expected a readable file, found: {}", std::strerror(errno));
+    require(!S_ISDIR(status.st_mode), FileName{path_}, "expected a file, found a folder");
+    is_regular_ = S_ISREG(status.st_mode);
   }
-  ~RawFile() { ::close(descriptor_); }
-  RawFile(const RawFile&) = delete;
-  RawFile& operator=(const RawFile&) = delete;
 
   std::size_t read(std::span<char> bytes) const {
     while (true) {
-      if (!is_regular_) wait_for(descriptor_);
-      const ssize_t count = ::read(descriptor_, bytes.data(), bytes.size());
+      if (!is_regular_) wait_for(descriptor_.number());
+      const ssize_t count = ::read(descriptor_.number(), bytes.data(), bytes.size());
       if (count >= 0) return static_cast<std::size_t>(count);
       require(errno == EINTR || errno == EAGAIN, FileName{path_},
               "expected a readable file, found: {}", std::strerror(errno));
@@ -60,7 +53,7 @@ class RawFile {
 
  private:
   std::string path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   bool is_regular_ = false;
 };
 

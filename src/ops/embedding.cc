@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <numeric>
+#include <span>
 #include <utility>
 
 #include "core/threads.h"
@@ -30,8 +31,9 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
   const Index width = tables.words.columns();
   const Tensor words = rows.given.empty() ? tables.words : rows.given;
   using Rows = std::vector<std::int32_t>;
-  Rows word_rows(rows.words.begin(), rows.words.end());
-  if (!rows.given.empty()) std::iota(word_rows.begin(), word_rows.end(), 0);
+  Rows places(rows.given.empty() ? 0 : rows.words.size());
+  std::iota(places.begin(), places.end(), 0);
+  const std::span<const std::int32_t> word_rows = rows.given.empty() ? rows.words : places;
   const Index padding = rows.given.empty() ? tables.word_padding : -1;
   const bool has_norm = !tables.norm.weight.empty();
   Tensor x = context.memory.tensor({n, width}, context.dtype);
@@ -55,7 +57,8 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
   drop_elements(context, dropout, x);
   if (!trained) return x;
   record(context, "embed", x,
-         [context, &tables, sum, dropout, words, padding, word_rows = std::move(word_rows),
+         [context, &tables, sum, dropout, words, padding,
+          word_rows = Rows(word_rows.begin(), word_rows.end()),
           positions = Rows(rows.positions.begin(), rows.positions.end()),
           types = Rows(rows.types.begin(), rows.types.end())](Tensor gradient) {
            drop_elements(context, dropout, gradient);

@@ -576,8 +576,7 @@ void Trainer::judge(TrainingProgress& progress) {
   if (progress.epoch) line["epoch"] = *progress.epoch;
   line["step"] = state_.step;
   log(std::move(line));
-  const bool needs = options.load_best_model_at_end || options.early_stopping_patience > 0;
-  require(metric || !needs, OptionName("training.metric_for_best_model"),
+  require(metric || !options.load_best_model_at_end, OptionName("training.metric_for_best_model"),
           "expected one of {}, found '{}'", names, options.metric_for_best_model);
   if (metric) result_.stopped_early = count_evaluation(options, *metric, state_);
 }

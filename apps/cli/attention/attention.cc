@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "attention/document_reports.h"
 #include "attention/language_model.h"
 #include "attention/reports.h"
 #include "attention/sources.h"
@@ -114,13 +115,6 @@ struct AttentionFlags {
   }
 };
 
-/// Documents that fail are objects of the result.
-void write_failures(DocumentStream& documents, Output& output) {
-  documents.write_failures([&output](const Document& document, const std::string& reason) {
-    output.write_object(document.json().add("error", reason).object());
-  });
-}
-
 class AttentionRun {
  public:
   AttentionRun(const AttentionFlags& flags, Messages& messages)
@@ -136,44 +130,13 @@ class AttentionRun {
   }
 
   void run() {
-    if (flags_.output.empty()) {
-      Output output;
-      if (!many_documents() && output.is_terminal()) {
-        throw UsageError("this form is not for a terminal: name a file with --output");
-      }
-      write(output);
-    } else {
-      Output output(flags_.output);
-      // Without its one document there is no result: the file is left as it was.
-      if (write(output)) output.finish();
-    }
+    report_documents(documents_, report_options_, flags_.output,
+                     [this](const Document& document, AttentionReport& report) {
+                       return show(document, report);
+                     });
   }
 
  private:
-  bool many_documents() const {
-    return report_options_.format == AttentionFormat::text ||
-           report_options_.format == AttentionFormat::json;
-  }
-
-  /// Whether there is a result.
-  bool write(Output& output) {
-    if (report_options_.format == AttentionFormat::json) write_failures(documents_, output);
-    const auto report = attention_report(report_options_, output);
-    bool any = many_documents();
-    documents_.one_by_one([&](const Document& document) {
-      return worked([&] {
-        if (has_begun_ && !many_documents()) {
-          throw Error("expected one document for a page or arrays, found another");
-        }
-        const std::int64_t tokens = show(document, *report);
-        any = true;
-        if (many_documents()) output.flush();
-        return tokens;
-      });
-    });
-    return any;
-  }
-
   /// 1 for global tokens. Without a rule those of the model's head; a document alone is no question
   /// and no choice, so there heads that ask for these get none.
   std::vector<std::int32_t> global_tokens(const Encoding& encoding, const std::string& text) const {
@@ -202,7 +165,6 @@ class AttentionRun {
     input.ids = encoding.ids;
     input.token_type_ids = encoding.type_ids;
     input.global_attention_mask = global_mask;
-    has_begun_ = true;
     report.begin(shown);
     attention_maps(model_, input, flags_.choice(flags_.layer), flags_.choice(flags_.head),
                    [&report](const AttentionMap& map) { report.add(map); });
@@ -218,7 +180,6 @@ class AttentionRun {
   Tokenizer tokenizer_;
   Model model_;
   std::vector<std::optional<std::int64_t>> layers_, heads_;
-  bool has_begun_ = false;
 };
 
 /// Attention of a text to its document.
@@ -242,7 +203,7 @@ class SourcesRun {
   void run() {
     std::optional<Output> chosen;
     Output& output = flags_.output.empty() ? chosen.emplace() : chosen.emplace(flags_.output);
-    if (report_options_.format == AttentionFormat::json) write_failures(documents_, output);
+    if (report_options_.format == AttentionFormat::json) documents_.write_failures(output);
     bool any = false;
     documents_.one_by_one([&](const Document& document) {
       return worked([&]() -> std::int64_t {

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "attention/document_reports.h"
 #include "document_stream.h"
 #include "longformer/error.h"
 #include "longformer/language_model.h"
@@ -48,37 +48,16 @@ class LanguageModelRun {
   }
 
   void run() {
-    std::optional<Output> opened;
-    Output& output = run_.output.empty() ? opened.emplace() : opened.emplace(run_.output);
-    const bool is_json = run_.report.format == AttentionFormat::json;
-    const bool takes_many = is_json || run_.report.format == AttentionFormat::text;
-    if (!takes_many && output.is_terminal()) {
-      throw UsageError("this form is not for a terminal: name a file with --output");
-    }
-    if (is_json) {
-      documents_.write_failures([&output](const Document& document, const std::string& reason) {
-        output.write_object(document.json().add("error", reason).object());
-      });
-    }
-    const auto report = attention_report(run_.report, output);
-    bool any = false;
-    documents_.one_by_one([&](const Document& document) {
-      return worked([&] {
-        if (any && !takes_many) {
-          throw Error("expected one document for a page or arrays, found another");
-        }
-        const std::int64_t tokens = show(document, *report);
-        any = true;
-        if (takes_many) output.flush();
-        return tokens;
-      });
-    });
-    if (!run_.output.empty() && (any || takes_many)) output.finish();
+    report_documents(documents_, run_.report, run_.output,
+                     [this](const Document& document, AttentionReport& report) {
+                       return show(document, report);
+                     });
   }
 
  private:
   std::int64_t show(const Document& document, AttentionReport& report) {
     const LanguageModelStates tokens = model_.tokens(document.text);
+    if (tokens.ids.empty()) throw Error("expected text of at least one token, found none");
     Encoding encoding;
     encoding.ids = tokens.ids;
     encoding.offsets = tokens.offsets;
@@ -105,7 +84,6 @@ class LanguageModelRun {
       head.local = std::move(one.values);
       maps.add(std::move(head));
     };
-    if (tokens.ids.empty()) throw Error("expected text of at least one token, found none");
     report.begin(shown);
     model_.states(document.text, options);
     maps.finish();

@@ -65,11 +65,7 @@ class CorefRun {
       return;
     }
     flags.output.empty() ? output_.emplace() : output_.emplace(flags.output);
-    if (form_ != CoreferenceFormat::json) return;
-    documents_.write_failures([this](const Document& document, const std::string& reason) {
-      output_->write_object(document.json().add("error", reason).object());
-      output_->flush();
-    });
+    if (form_ == CoreferenceFormat::json) documents_.write_failures(*output_);
   }
 
   void run() {

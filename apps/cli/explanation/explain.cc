@@ -27,7 +27,7 @@ constexpr std::array kExplanationFormats =
 
 constexpr const char* kExplanations = "Explanations";
 
-/// By --json, else by the ending of the file, else lines. Throws UsageError.
+/// --json chooses the form, else the ending of the file, else it is lines. Throws UsageError.
 ExplanationFormat format_of(const ExplainRun& run) {
   const std::string suffix = suffix_of(run.model.output);
   const auto* known =
@@ -71,11 +71,7 @@ class ExplainingRun {
     options_.method = explain_method(run.flags.method);
     options_.reading = run.reading;
     run.model.output.empty() ? output_.emplace() : output_.emplace(run.model.output);
-    if (format_ != ExplanationFormat::json) return;
-    documents_.write_failures([this](const Document& document, const std::string& reason) {
-      output_->write_object(document.json().add("error", reason).object());
-      output_->flush();
-    });
+    if (format_ == ExplanationFormat::json) documents_.write_failures(*output_);
   }
 
   void run() {

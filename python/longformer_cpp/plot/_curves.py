@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,8 +102,8 @@ def _points(log: _Log, key: str, x: str) -> list[tuple[float, float]]:
     for row in log:
         if key not in row or row[key] is None:
             continue
-        before = [step for step in steps if step <= row["step"]]
-        place = row["step"] if x == "step" else row.get(x, places[before[-1]] if before else None)
+        before = bisect.bisect_right(steps, row["step"])
+        place = row["step"] if x == "step" else row.get(x, places[steps[before - 1]] if before else None)
         if place is not None:
             points.append((float(place), float(row[key])))
     return points

@@ -103,7 +103,7 @@ ClassWeights class_weights(const std::string& text, const std::vector<std::strin
                           labels, counts.is_multi_label);
 }
 
-double weight_of(const ClassWeights& weights, const std::vector<std::int32_t>& labels) {
+double weight_of(const ClassWeights& weights, std::span<const std::int32_t> labels) {
   double sum = 0;
   for (const std::int32_t label : labels) {
     const bool counts = label >= 0 && static_cast<std::size_t>(label) < weights.right.size();

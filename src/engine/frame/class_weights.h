@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,6 @@ ClassWeights class_weights(const std::string& text, const std::vector<std::strin
                            const ClassCounts& counts);
 
 /// Σ of the weights of the labels that count.
-double weight_of(const ClassWeights& weights, const std::vector<std::int32_t>& labels);
+double weight_of(const ClassWeights& weights, std::span<const std::int32_t> labels);
 
 }  // namespace longformer::engine

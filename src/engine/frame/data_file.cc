@@ -39,18 +39,6 @@ char delimiter_of(const DataOptions& options) {
   return given[0];
 }
 
-/// The names of the members, as messages list them.
-std::string listed_columns(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 12;
-  std::vector<std::string> quoted;
-  for (const std::string& name : names) {
-    if (quoted.size() == kMost) break;
-    quoted.push_back(formats::quote(name));
-  }
-  if (names.size() > kMost) quoted.push_back(fmt::format("… ({} in all)", names.size()));
-  return fmt::format("{}", fmt::join(quoted, ", "));
-}
-
 /// Whether the options give the id another name.
 bool has_own_id(const DataOptions& options) {
   return !options.id_field.empty() && options.id_field != "id";
@@ -216,6 +204,17 @@ text::DelimitedReader open_table(TextLines lines, const DataOptions& options,
   check_names(columns, options, path);
   call_id(columns, options, path);
   return reader;
+}
+
+std::string listed_columns(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 12;
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) {
+    if (quoted.size() == kMost) break;
+    quoted.push_back(formats::quote(name));
+  }
+  if (names.size() > kMost) quoted.push_back(fmt::format("… ({} in all)", names.size()));
+  return fmt::format("{}", fmt::join(quoted, ", "));
 }
 
 std::size_t column_of(const std::vector<std::string>& columns, const std::string& name) {

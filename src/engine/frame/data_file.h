@@ -59,6 +59,9 @@ struct ColumnOption {
   std::optional<Remedy> remedy = std::nullopt;
 };
 
+/// Names of columns, as messages list them.
+std::string listed_columns(const std::vector<std::string>& names);
+
 /// The column that an option names; `what` is in it. Throws Error that lists the columns and has
 /// the remedy where there is none of the name, and where there are two.
 std::size_t known_column(const std::vector<std::string>& columns, const std::string& name,

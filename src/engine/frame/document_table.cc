@@ -12,6 +12,7 @@
 #include "longformer/report.h"
 #include "longformer/tables.h"
 #include "text/delimited.h"
+#include "text/unicode.h"
 
 namespace longformer {
 namespace {
@@ -25,13 +26,9 @@ constexpr std::int64_t kMostWithoutText = 20;
 constexpr std::array kIdNames = {"id", "_id"};
 
 std::string names_of(const Json& object) {
-  constexpr std::size_t kMost = 12;
   Names names;
-  for (const auto& [name, value] : object.items()) {
-    if (names.size() < kMost) names.push_back(formats::quote(name));
-  }
-  if (object.size() > kMost) names.push_back(fmt::format("… ({} in all)", object.size()));
-  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+  for (const auto& [name, value] : object.items()) names.push_back(name);
+  return names.empty() ? "none" : engine::listed_columns(names);
 }
 
 /// The string in a field of an object. Throws Error.
@@ -260,10 +257,7 @@ Names header_seen_in(const Names& lines) {
 std::string table_format_of(const std::string& file) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kEndings = {
       {{".csv", "csv"}, {".tsv", "tsv"}, {".jsonl", "jsonl"}, {".ndjson", "jsonl"}}};
-  std::string name = unpacked_name(file);
-  std::transform(name.begin(), name.end(), name.begin(), [](char letter) {
-    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter + 32) : letter;
-  });
+  const std::string name = text::ascii_lower(unpacked_name(file));
   for (const auto& [ending, format] : kEndings) {
     if (name.ends_with(ending)) return std::string(format);
   }

@@ -180,8 +180,7 @@ ops::LossSum class_loss(const ops::Context& context, const Tensor& logits,
   if (options.class_weights == nullptr) {
     return ops::cross_entropy(context, logits, labels, mean_of(labels_that_count(labels), options));
   }
-  ops::LossOptions weighted =
-      mean_of(weight_of(*options.class_weights, {labels.begin(), labels.end()}), options);
+  ops::LossOptions weighted = mean_of(weight_of(*options.class_weights, labels), options);
   weighted.class_weights = options.class_weights->right;
   return ops::cross_entropy(context, logits, labels, weighted);
 }

@@ -40,6 +40,17 @@ std::uint64_t split_key(std::string_view kind, std::string_view text);
 /// The keys of an id, if there is one, and of a text.
 std::vector<std::uint64_t> split_keys(const Origin& origin, std::string_view text);
 
+/// A record for each example, whose keys `keys_of` gives.
+template <typename Example, typename KeysOf>
+std::vector<SplitRecord> split_records(const std::vector<Example>& examples,
+                                       const KeysOf& keys_of) {
+  std::vector<SplitRecord> records;
+  for (const Example& one : examples) {
+    records.push_back({.origin = one.origin, .keys = keys_of(one)});
+  }
+  return records;
+}
+
 /// Takes the examples of a set of a task out of it, for DataSet::split_off: `data` is the member
 /// that holds them.
 template <typename Set, typename Data>

@@ -440,7 +440,7 @@ Tensor MemoryAttention::forward(const ops::Context& context, const Tensor& x,
 void MemoryAttention::observe_groups(const ops::Context& context, const Segment& segment,
                                      Index compressed, const HeadObserver& observer) const {
   ops::probabilities_over(
-      context, segment.query, segment.groups, observer.heads, [&](Index head, Tensor all) {
+      context, segment.query, segment.groups, observer.heads, [&](Index head, const Tensor& all) {
         observer.observe({.which = {0, head},
                           .local = ops::columns_of(all, compressed, all.columns() - compressed),
                           .global = ops::columns_of(all, 0, compressed)});

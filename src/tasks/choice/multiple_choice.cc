@@ -32,13 +32,9 @@ class ChoiceSet final : public DataSet {
   std::vector<std::string> metric_names() const override { return {"accuracy"}; }
 
   std::vector<SplitRecord> split_records() const override {
-    std::vector<SplitRecord> records;
-    for (const auto& one : data_.examples) {
-      records.push_back(
-          {.origin = one.origin,
-           .keys = split_keys(one.origin, one.question.context + one.question.question)});
-    }
-    return records;
+    return engine::split_records(data_.examples, [](const auto& one) {
+      return split_keys(one.origin, one.question.context + one.question.question);
+    });
   }
   std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
     return engine::split_off(*this, &ChoiceSet::data_, examples);

@@ -222,14 +222,11 @@ class CoreferenceSet final : public DataSet {
   }
 
   std::vector<SplitRecord> split_records() const override {
-    std::vector<SplitRecord> records;
-    for (const auto& one : data_.examples) {
+    return engine::split_records(data_.examples, [](const auto& one) {
       // The parts of a document of CoNLL-2012: "(NAME); part 000".
       const std::string& id = one.origin.id;
-      records.push_back(
-          {.origin = one.origin, .keys = {split_key("id", id.substr(0, id.rfind("; part ")))}});
-    }
-    return records;
+      return std::vector{split_key("id", id.substr(0, id.rfind("; part ")))};
+    });
   }
   std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
     auto part = engine::split_off(*this, &CoreferenceSet::data_, examples);

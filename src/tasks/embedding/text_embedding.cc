@@ -58,13 +58,10 @@ class EmbeddingSet final : public DataSet {
   bool has_passages() const override;
 
   std::vector<SplitRecord> split_records() const override {
-    std::vector<SplitRecord> records;
-    for (const auto& one : data_.examples) {
+    return engine::split_records(data_.examples, [](const auto& one) {
       // An anchor, or a document, may have several examples.
-      const std::string anchor = one.texts.empty() ? "" : one.texts.front();
-      records.push_back({.origin = one.origin, .keys = split_keys({}, anchor)});
-    }
-    return records;
+      return split_keys({}, one.texts.empty() ? "" : one.texts.front());
+    });
   }
   std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
     return engine::split_off(*this, &EmbeddingSet::data_, examples);

@@ -248,12 +248,9 @@ class MultiHopSet final : public DataSet {
   }
 
   std::vector<SplitRecord> split_records() const override {
-    std::vector<SplitRecord> records;
-    for (const auto& one : data_.examples) {
-      records.push_back(
-          {.origin = one.origin, .keys = split_keys(one.origin, one.question.question)});
-    }
-    return records;
+    return engine::split_records(data_.examples, [](const auto& one) {
+      return split_keys(one.origin, one.question.question);
+    });
   }
   std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
     auto part = engine::split_off(*this, &MultiHopSet::data_, examples);

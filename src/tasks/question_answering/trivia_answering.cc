@@ -112,12 +112,11 @@ class TriviaSet final : public DataSet {
   }
 
   std::vector<SplitRecord> split_records() const override {
-    std::vector<SplitRecord> records;
-    for (const auto& one : data_.examples) {
-      records.push_back({.origin = one.origin, .keys = {split_key("id", one.question->id)}});
-      if (!one.file.empty()) records.back().keys.push_back(split_key("file", one.file));
-    }
-    return records;
+    return engine::split_records(data_.examples, [](const auto& one) {
+      std::vector<std::uint64_t> keys = {split_key("id", one.question->id)};
+      if (!one.file.empty()) keys.push_back(split_key("file", one.file));
+      return keys;
+    });
   }
   std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
     auto part = engine::split_off(*this, &TriviaSet::data_, examples);

@@ -115,11 +115,8 @@ class RerankSet final : public DataSet {
   }
 
   std::vector<SplitRecord> split_records() const override {
-    std::vector<SplitRecord> records;
-    for (const auto& one : data_.examples) {
-      records.push_back({.origin = one.origin, .keys = {split_key("text", one.query)}});
-    }
-    return records;
+    return engine::split_records(
+        data_.examples, [](const auto& one) { return std::vector{split_key("text", one.query)}; });
   }
   std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
     return engine::split_off(*this, &RerankSet::data_, examples);

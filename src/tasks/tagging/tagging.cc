@@ -47,13 +47,9 @@ class TaggingSet final : public DataSet {
   }
 
   std::vector<SplitRecord> split_records() const override {
-    std::vector<SplitRecord> records;
-    for (const auto& one : data_.examples) {
-      records.push_back(
-          {.origin = one.origin,
-           .keys = split_keys(one.origin, fmt::format("{}", fmt::join(one.words, " ")))});
-    }
-    return records;
+    return engine::split_records(data_.examples, [](const auto& one) {
+      return split_keys(one.origin, fmt::format("{}", fmt::join(one.words, " ")));
+    });
   }
   std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
     return engine::split_off(*this, &TaggingSet::data_, examples);

@@ -47,11 +47,8 @@ class SequenceSet final : public DataSet {
   }
 
   std::vector<SplitRecord> split_records() const override {
-    std::vector<SplitRecord> records;
-    for (const auto& one : data_.examples) {
-      records.push_back({.origin = one.origin, .keys = split_keys(one.origin, one.source)});
-    }
-    return records;
+    return engine::split_records(
+        data_.examples, [](const auto& one) { return split_keys(one.origin, one.source); });
   }
   std::unique_ptr<DataSet> split_off(std::span<const Index> examples) override {
     return engine::split_off(*this, &SequenceSet::data_, examples);
