@@ -51,6 +51,7 @@ NEEDS = {
     "experiments/retrieval/program.py": (["model"], "squad/dev-v1.1.json"),
     "experiments/retrieval/reranker.py": (["model", "folder"], "train.jsonl"),
     "experiments/retrieval/run.py": (["bert", "model"], "wiki_en_extract/enwiki_AA.txt.xz"),
+    "experiments/tables/day.py": (["model", "--work", "work"], "imdb/imdb_train.tsv.xz"),
     "experiments/tables/estimators.py": (["model"], "hyperpartisan/ground-truth-training-byarticle-20181122.xml"),
 }
 #: Scripts that read no data set: random weights, texts of their own, lines of `longformer bench`, or docs/results.

@@ -59,7 +59,7 @@ struct AttentionBenchFlags {
 constexpr const char* kBound =
     "The bound is the time that the useful operations would take at the rate of this machine's "
     "matrix multiplication, which the column GEMM has in GFLOP/s; 0.14 of the bound is seven times "
-    "slower than that.";
+    "slower than that, and ≥ 1 says that part of the weights stays in cache.";
 
 std::vector<std::string> common_arguments(const CommonFlags& flags, std::int64_t n,
                                           const std::string& dtype) {

@@ -51,10 +51,10 @@ void print_header(Output& output) {
 void print_row(Output& output, const GenerateBenchResult& result) {
   const GenerateBenchOptions& options = result.options;
   output.write(fmt::format(
-      "{:>7} {:>5} {:>5} {:>5} {:>7.3f} s {:>8.2f} {:>6.1f} ms {:>9.1f} {:>8.2f} {:>9}\n",
-      options.n, options.dtype, options.beams, options.documents, result.encode_seconds,
-      result.encode_fraction(), result.step_seconds * 1e3, result.tokens_per_second(),
-      result.step_fraction(), bytes_text(static_cast<double>(result.peak_rss_bytes))));
+      "{:>7} {:>5} {:>5} {:>5} {:>7.3f} s {:>8} {:>6.1f} ms {:>9.1f} {:>8} {:>9}\n", options.n,
+      options.dtype, options.beams, options.documents, result.encode_seconds,
+      bound_text(result.encode_fraction()), result.step_seconds * 1e3, result.tokens_per_second(),
+      bound_text(result.step_fraction()), bytes_text(static_cast<double>(result.peak_rss_bytes))));
 }
 
 void run(const GenerateBenchFlags& flags) {

@@ -101,9 +101,9 @@ void report_machine(const std::string& config, std::int64_t threads, Messages& m
     BenchRow row;
     if (!measure_in_child(arguments, row, messages)) continue;
     const BenchResult& result = row.result;
-    output.write(fmt::format("| {} | {} | {} | {:.0f} | {:.0f} | {:.2f} | {} |\n", wanted.what,
+    output.write(fmt::format("| {} | {} | {} | {:.0f} | {:.0f} | {} | {} |\n", wanted.what,
                              wanted.dtype, time_text(result.seconds), result.gflops,
-                             result.gemm_gflops, result.fraction_of_bound,
+                             result.gemm_gflops, bound_text(result.fraction_of_bound),
                              bytes_text(static_cast<double>(result.peak_rss_bytes))));
     output.flush();
   }

@@ -193,9 +193,9 @@ void BenchTable::print_text(const BenchRow& row) {
   const std::string spread =
       seconds_text(result.seconds_min) + " … " + seconds_text(result.seconds_max);
   output_->write(fmt::format(
-      "{:>8} {:>5}  {}{:>10} {:>21} {:>10.0f} {:>8.1f} {:>8.1f} {:>6.3f} {:>9}\n", result.n,
+      "{:>8} {:>5}  {}{:>10} {:>21} {:>10.0f} {:>8.1f} {:>8.1f} {:>6} {:>9}\n", result.n,
       result.dtype, pattern, seconds_text(result.seconds), spread, result.tokens_per_second,
-      result.gflops, result.gemm_gflops, result.fraction_of_bound,
+      result.gflops, result.gemm_gflops, bound_text(result.fraction_of_bound, 3),
       bytes_text(static_cast<double>(result.peak_rss_bytes))));
 }
 

@@ -30,9 +30,9 @@ BenchCells cells(const SearchBenchResult& result) {
 }
 
 std::string text_row(const SearchBenchResult& result) {
-  return fmt::format("{:>10} {:>5} {:>8} {:>7.1f} ms {:>8.2f}\n", grouped(result.options.passages),
+  return fmt::format("{:>10} {:>5} {:>8} {:>7.1f} ms {:>8}\n", grouped(result.options.passages),
                      result.options.vector_size, result.threads, 1e3 * result.seconds,
-                     result.fraction());
+                     bound_text(result.fraction()));
 }
 
 void run(const SearchBenchFlags& flags) {

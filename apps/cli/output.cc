@@ -154,6 +154,10 @@ std::string grouped(std::int64_t number) {
   return digits;
 }
 
+std::string bound_text(double fraction, int digits) {
+  return fraction > 1 ? "≥ 1" : fmt::format("{:.{}f}", fraction, digits);
+}
+
 std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
   if (number == 1) return fmt::format("1 {}", one);
   return many.empty() ? fmt::format("{} {}s", grouped(number), one)

@@ -92,6 +92,8 @@ std::string on_one_line(std::string_view text);
 std::string bytes_text(double bytes);
 /// 12345678 as "12,345,678".
 std::string grouped(std::int64_t number);
+/// A fraction of a bound: "0.87", and "≥ 1" above it, where part of the weights stays in cache.
+std::string bound_text(double fraction, int digits = 2);
 /// "1 document", "2,000 documents"; `many` where it is not `one` and an s.
 std::string counted(std::int64_t number, std::string_view one, std::string_view many = {});
 /// Input of a user in the form that a message may show: in quotes, on one line, of at most 80

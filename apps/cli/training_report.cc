@@ -35,7 +35,7 @@ std::string line_of(const TrainingProgress& progress, TrainingReport::Loss loss,
                                                   progress.tokens_per_second + 0.5))),
                    3});
   if (progress.fraction_of_bound > 0) {
-    parts.push_back({fmt::format("{:.2f} of the bound", progress.fraction_of_bound), 1});
+    parts.push_back({fmt::format("{} of the bound", bound_text(progress.fraction_of_bound)), 1});
   }
   parts.push_back({fmt::format("{} left", duration(progress.seconds_left)), 5});
   return joined(std::move(parts), columns);

@@ -32,8 +32,10 @@ ExplainMethod explain_method(const std::string& name);
 std::string_view name_of(ExplainMethod method);
 
 /// Word embedding that stands for "no token": that of the padding, of the mask, or zeros. Special
-/// tokens around the text are their own baseline, so that they have no value.
-enum class Baseline { pad, mask, zero };
+/// tokens around the text are their own baseline, so that they have no value. `usual` is the
+/// padding; in a model that normalises word embeddings alone, where the padding may be zeros, which
+/// mean nothing there, it is the mask.
+enum class Baseline { usual, pad, mask, zero };
 
 /// How a sentence is taken away: its tokens are left out, or each becomes the mask.
 enum class Occlusion { remove, mask };
@@ -42,7 +44,7 @@ struct ExplainOptions {
   ExplainMethod method = ExplainMethod::integrated;
   /// The class; empty: the one with the best score.
   std::string label = {};
-  Baseline baseline = Baseline::pad;
+  Baseline baseline = Baseline::usual;
   /// Points of the quadrature; each is a forward and a backward pass.
   std::int64_t steps = 32;
   /// Explanation::is_complete allows this error, as a share of f(x) − f(b).

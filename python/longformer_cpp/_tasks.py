@@ -145,7 +145,7 @@ class Classifier:
         texts: str | Sequence[str],
         method: str = "integrated",
         label: str | None = None,
-        baseline: str = "pad",
+        baseline: str = "usual",
         steps: int = 32,
         tolerance: float = 0.05,
         occlusion: str = "remove",

@@ -184,6 +184,14 @@ TEST(Explanation, EmptyTextsHaveNoValues) {
   }
 }
 
+TEST(Explanation, TheUsualBaselineIsTheMaskWhereZerosMeanNothing) {
+  const auto baseline = [](const std::string& folder) {
+    return explainer_of(folder).explain(kText, {.method = ExplainMethod::gradient}).baseline;
+  };
+  EXPECT_EQ(baseline("tiny_modernbert_classifier"), "mask");
+  EXPECT_EQ(baseline("tiny_longformer_classifier"), "pad");
+}
+
 TEST(Explanation, MistakesAreTold) {
   const Explainer explainer = explainer_of("tiny_modernbert_classifier");
   const auto error = [&](auto&& change) {

@@ -362,6 +362,18 @@ std::function<std::string(const std::string&)> names_in_files(const EncoderConfi
   };
 }
 
+/// Where sentence-transformers' files of a merged model are: with the adapter, else with the model.
+/// Empty for an adapter with a head of its own: its model does not make vectors any more.
+fs::path folder_of_modules(const Conversion& conversion) {
+  fs::path adapter = conversion.options.merge_adapter;
+  if (fs::exists(adapter / "modules.json")) return adapter;
+  const char* const key = "architectures";
+  const Json model = formats::read_json(config_file(conversion.source.string(), {}));
+  const Json none;
+  const bool has_own_head = conversion.source_json.value(key, none) != model.value(key, none);
+  return has_own_head ? fs::path() : conversion.source;
+}
+
 ConvertedFrom merge_adapter(const std::string& source, const std::string& target,
                             const ConvertOptions& options) {
   require(options.target == "longformer", OptionName("merge_adapter"),
@@ -398,11 +410,11 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
   if (fs::exists(generation)) fs::copy_file(generation, staging.path() / generation.filename());
   // An adapter may have added tokens.
   copy_tokenizer_files(tokenizer_folder(source, options.merge_adapter), staging.path());
-  const bool has_modules = fs::exists(fs::path(options.merge_adapter) / "modules.json");
-  copy_sentence_transformers(
-      {.source = has_modules ? fs::path(options.merge_adapter) : conversion.source,
-       .target = staging.path(),
-       .tokenizer_class = {}});
+  const fs::path modules = folder_of_modules(conversion);
+  if (!modules.empty()) {
+    copy_sentence_transformers(
+        {.source = modules, .target = staging.path(), .tokenizer_class = {}});
+  }
   write_weights(staging.path(), options.format, tensors);
   staging.commit();
   return from;

@@ -88,6 +88,12 @@ std::string_view baseline_name(const ExplainOptions& options) {
   return options.baseline == Baseline::pad ? "pad" : "mask";
 }
 
+/// The baseline that stands for the usual one.
+Baseline usual_baseline(const Model& model, const Tokenizer& tokenizer) {
+  const bool normalises = model.implementation().encoder.normalises_words_alone();
+  return normalises && tokenizer.special_tokens().mask ? Baseline::mask : Baseline::pad;
+}
+
 /// Reports the tokens of passes, out of `total`.
 std::function<void(Index)> report_to(const ProgressCallback& progress, Index total) {
   if (!progress) return {};
@@ -130,7 +136,9 @@ Explainer Explainer::load(const std::string& folder, const LoadOptions& options)
   return {std::move(model), std::move(tokenizer)};
 }
 
-Explanation Explainer::explain(const std::string& text, const ExplainOptions& options) const {
+Explanation Explainer::explain(const std::string& text, const ExplainOptions& given) const {
+  ExplainOptions options = given;
+  if (options.baseline == Baseline::usual) options.baseline = usual_baseline(model_, tokenizer_);
   require(options.reading.batch_tokens > 0, OptionName("batch_tokens", "batch tokens"),
           "expected more than 0, found {}", options.reading.batch_tokens);
   const engine::RowReader reader(tokenizer_, reading_options(model_, options.reading));

@@ -25,9 +25,13 @@ OptionFields explain_fields(ExplainOptions& options) {
        .type = "LABEL"},
       with_names({.name = "baseline",
                   .help = "gradients: word embedding that stands for no token: that of the "
-                          "padding, of the mask, or zeros ({})"},
+                          "padding, of the mask, or zeros; usual: the padding, in models that "
+                          "normalise word embeddings alone the mask ({})"},
                  options.baseline,
-                 {{"pad", Baseline::pad}, {"mask", Baseline::mask}, {"zero", Baseline::zero}}),
+                 {{"usual", Baseline::usual},
+                  {"pad", Baseline::pad},
+                  {"mask", Baseline::mask},
+                  {"zero", Baseline::zero}}),
       {.name = "steps",
        .value = &options.steps,
        .help = "integrated gradients: points between baseline and document, each a forward and "

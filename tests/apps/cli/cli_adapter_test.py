@@ -181,6 +181,20 @@ class TestTraining:
 
 
 class TestUse:
+    def test_a_head_takes_the_place_of_vectors(self, base, data, tmp_path):
+        sentences = shutil.copytree(base, tmp_path / "sentences")
+        modules = [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+                   {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]  # fmt: skip
+        (sentences / "modules.json").write_text(json.dumps(modules))
+        assert json.loads(run("info", sentences, "--json").passes().out)["pooling"] == "mean"
+        train(sentences, data, tmp_path / "out", "--lora-rank", 2).passes()
+        run("convert", sentences, tmp_path / "merged", "--merge-adapter", tmp_path / "out").passes()
+        info = json.loads(run("info", tmp_path / "merged", "--json").passes().out)
+        assert (info["head"], info.get("pooling", "")) == ("sequence-classification", "")
+        merged, added = scores(tmp_path / "merged"), scores(sentences, "--adapter", tmp_path / "out")
+        for one, other in zip(sum(merged, []), sum(added, []), strict=True):
+            assert (one["label"], one["score"]) == (other["label"], pytest.approx(other["score"], abs=1e-5))
+
     def test_merged_folder_equals_the_adapter(self, base, adapter, tmp_path):
         run("convert", base, tmp_path / "merged", "--merge-adapter", adapter).passes()
         merged, added = scores(tmp_path / "merged"), scores(base, "--adapter", adapter)

@@ -165,6 +165,13 @@ class TestPage:
             assert browser.errors() == []
 
 
+def test_the_usual_baseline():
+    for model, baseline in ((LONGFORMER, "pad"), (MODERNBERT, "mask")):
+        for given in ([], ["--baseline", "usual"]):
+            found = explain(model, "gradient", "--text", "he", "--json", *given).works().json[0]
+            assert found["explanation"]["baseline"] == baseline
+
+
 class TestWrongUse:
     def test_options_without_explain(self):
         for option in (["--steps", 3], ["--baseline", "zero"], ["--label", "bad"], ["--occlusion", "mask"],

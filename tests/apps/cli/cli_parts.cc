@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "output.h"
 #include "usage.h"
 
 namespace longformer::cli {
@@ -63,6 +64,13 @@ TEST(Usage, AMistakeHasTheNameThatWasTyped) {
   EXPECT_EQ(message(UsageError("-n", "any words")), "-n: any words");
   EXPECT_EQ(message(UsageError("--unknown", "any words")), "--unknown: any words");
   EXPECT_EQ(message(UsageError("--warmup-steps: in words")), "--warmup-steps: in words");
+}
+
+TEST(Output, AFractionAboveItsBoundIsSaidAsThat) {
+  EXPECT_EQ(bound_text(0.876), "0.88");
+  EXPECT_EQ(bound_text(0.0123, 3), "0.012");
+  EXPECT_EQ(bound_text(1), "1.00");
+  EXPECT_EQ(bound_text(1.08), "≥ 1");
 }
 
 TEST(Usage, RemediesFollowTheReason) {
