@@ -17,6 +17,7 @@
 #include "longformer/language_model.h"
 #include "longformer/options.h"
 #include "option_flags.h"
+#include "output.h"
 
 namespace longformer::cli {
 
@@ -149,7 +150,11 @@ CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding) {
 }
 
 CLI::Option* add_output(CLI::App& verb, std::string& output, const std::string& description) {
-  return verb.add_option("-o,--output", output, description)->type_name("FILE");
+  const auto read = [&output](const std::string& file) {
+    output = is_standard_output(file) ? "" : file;
+  };
+  return verb.add_option_function<std::string>("-o,--output", read, description)
+      ->type_name("FILE");
 }
 
 std::string suffix_of(const std::string& file) {
@@ -174,9 +179,11 @@ std::string suffix_of(const std::string& file) {
   return suffix;
 }
 
-void refuse_suffix(const std::string& file, std::span<const std::string_view> known) {
-  throw UsageError("--output", fmt::format("expected a name that ends in {}, or --format, found {}",
-                                           fmt::join(known, ", "), in_quotes(file)));
+void refuse_suffix(const std::string& file, std::span<const std::string_view> known,
+                   bool has_format) {
+  throw UsageError("--output", fmt::format("expected a name that ends in {}{}, found {}",
+                                           fmt::join(known, ", "), has_format ? ", or --format" : "",
+                                           in_quotes(file)));
 }
 
 namespace {
