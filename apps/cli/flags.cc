@@ -246,22 +246,24 @@ CLI::Validator finite_number() {
   return CLI::Validator(check, "");
 }
 
-CLI::Validator number_up_to(double most) {
-  const auto check = [most](const std::string& text) -> std::string {
+CLI::Validator number_up_to(double most, bool is_below) {
+  const auto check = [most, is_below](const std::string& text) -> std::string {
     const auto number = real_number(text);
-    if (number && *number >= 0 && *number <= most) return "";
+    if (number && *number >= 0 && (is_below ? *number < most : *number <= most)) return "";
     return std::isinf(most)
                ? fmt::format("expected a number of at least 0, found {}", in_quotes(text))
-               : fmt::format("expected a number from 0 to {}, found {}", most, in_quotes(text));
+               : fmt::format("expected a number from 0 to {}{}, found {}", is_below ? "below " : "",
+                             most, in_quotes(text));
   };
   return CLI::Validator(check, "");
 }
 
-CLI::Validator share_above_0() {
-  const auto check = [](const std::string& text) -> std::string {
+CLI::Validator share_above_0(bool is_below) {
+  const auto check = [is_below](const std::string& text) -> std::string {
     const auto number = real_number(text);
-    if (number && *number > 0 && *number <= 1) return "";
-    return fmt::format("expected a number above 0 and up to 1, found {}", in_quotes(text));
+    if (number && *number > 0 && (is_below ? *number < 1 : *number <= 1)) return "";
+    return fmt::format("expected a number above 0 and {} 1, found {}", is_below ? "below" : "up to",
+                       in_quotes(text));
   };
   return CLI::Validator(check, "");
 }

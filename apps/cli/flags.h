@@ -144,10 +144,10 @@ bool is_about_passages(const Error& error);
 CLI::Validator unsigned_number();
 /// Takes the text of an option: any finite number.
 CLI::Validator finite_number();
-/// Takes the text of an option: a finite number from 0 to `most`, which may be infinite.
-CLI::Validator number_up_to(double most);
-/// Takes the text of an option: a number above 0 and up to 1.
-CLI::Validator share_above_0();
+/// Takes the text of an option: a finite number from 0 to `most`, which may be infinite, or below it.
+CLI::Validator number_up_to(double most, bool is_below = false);
+/// Takes the text of an option: a number above 0 and up to 1, or below 1.
+CLI::Validator share_above_0(bool is_below = false);
 /// Takes the text of an option: one of the choices.
 CLI::Validator one_of(const std::vector<std::string>& choices);
 /// Why an option that asks for a picture is refused: which function of longformer_cpp.plot draws

@@ -1,0 +1,254 @@
+#include "option_checks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "flags.h"
+#include "longformer/tables.h"
+#include "output.h"
+
+namespace longformer::cli {
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+/// An empty text, no prompt, no labels: the help of these says so.
+constexpr auto kMayBeEmpty = std::to_array<std::string_view>(
+    {"--text", "--pair", "--prompt", "--query-prompt", "--passage-prompt", "--ignore-labels"});
+
+void check_value(const CLI::Option& option, const std::string& value) {
+  const std::string name = option.get_name();
+  const bool may_be_empty = std::ranges::find(kMayBeEmpty, name) != kMayBeEmpty.end();
+  if (value.empty() && !may_be_empty) {
+    throw UsageError(name, "expected a value, found an empty one");
+  }
+  const char between = option.get_delimiter();
+  if (between == '\0' || value.empty()) return;
+  const std::string twice(2, between);
+  if (value.front() == between || value.back() == between || value.find(twice) != value.npos) {
+    throw UsageError(name, fmt::format("expected values between commas, found an empty one in {}",
+                                       in_quotes(value)));
+  }
+}
+
+/// The options that were given, by their names.
+class Given {
+ public:
+  explicit Given(const CLI::App& verb) : verb_(verb) {}
+
+  bool has(std::string_view name) const {
+    const CLI::Option* option = verb_.get_option_no_throw(std::string(name));
+    return option != nullptr && option->count() > 0;
+  }
+  /// The value; empty where there is none.
+  std::string value(std::string_view name) const {
+    return has(name) ? verb_.get_option(std::string(name))->results().back() : "";
+  }
+  std::vector<std::string> values(std::string_view name) const {
+    return has(name) ? verb_.get_option(std::string(name))->results() : std::vector<std::string>();
+  }
+  /// Whether the verb has such an option.
+  bool knows(std::string_view name) const {
+    return verb_.get_option_no_throw(std::string(name)) != nullptr;
+  }
+  /// The first of the names that was given; empty for none.
+  std::string_view first(const Names& names) const {
+    const auto found = std::ranges::find_if(names, [this](auto name) { return has(name); });
+    return found == names.end() ? std::string_view() : *found;
+  }
+  const CLI::App& verb() const { return verb_; }
+
+ private:
+  const CLI::App& verb_;
+};
+
+[[noreturn]] void refuse(std::string_view option, const std::string& reason) {
+  throw UsageError(std::string(option), reason);
+}
+
+/// Options of tables, but for those that make a table of any file.
+const Names& table_options() {
+  static const Names names = {"--id-field", "--columns", "--no-quotes", "--delimiter"};
+  return names;
+}
+
+std::string_view text_field_of(const Given& given) {
+  return given.first({"--text-field", "--field"});
+}
+
+bool may_hold_tables(const std::string& file) {
+  std::error_code ignored;
+  return !table_format_of(file).empty() || std::filesystem::is_directory(file, ignored);
+}
+
+/// The options of tables of a verb over documents.
+void check_tables(const Given& given) {
+  if (!given.knows("--lines") || !given.knows("FILES")) return;
+  const std::string_view field = text_field_of(given);
+  std::string_view option = given.first(table_options());
+  if (option.empty()) option = given.first({"--question-field"});
+  if (option.empty()) option = field;
+  if (option.empty()) return;
+  if (given.has("--lines")) {
+    refuse(option, "expected without --lines, which makes a document of each line, found both");
+  }
+  const std::vector<std::string> files = given.values("FILES");
+  if (files.empty() && given.has("--text")) {
+    refuse(option, "expected files or standard input, whose rows are documents, found --text alone");
+  }
+  const bool has_table = !field.empty() || std::ranges::any_of(files, may_hold_tables);
+  // The verb itself tells of questions.
+  if (has_table || option == "--question-field") return;
+  refuse(option,
+         "expected a table, .csv, .tsv or .jsonl, or --text-field, which names the field of the "
+         "text and makes a table of any file, found none");
+}
+
+/// Options of tables beside a format that has no such thing.
+void check_format(const Given& given) {
+  const std::string format = given.value("--format");
+  const Names of_columns = {"--columns", "--no-quotes", "--delimiter"};
+  const auto is = [&](const Names& names) {
+    return std::ranges::find(names, format) != names.end();
+  };
+  std::string_view option;
+  if (is({"jsonl", "json", "fasttext", "imdb", "hyperpartisan"})) option = given.first(of_columns);
+  if (is({"text", "lines", "markdown", "html"}) && given.knows("--text-field")) {
+    option = given.first(of_columns);
+    if (option.empty()) option = given.first({"--id-field", "--text-field"});
+  }
+  // The form of results has the same name in other verbs.
+  const Names readers = {"search", "evaluate", "finetune", "pretrain-mlm"};
+  const bool is_read = std::ranges::find(readers, given.verb().get_name()) != readers.end();
+  if (option.empty() || !is_read) return;
+  refuse(option, fmt::format("expected without --format {}, which has no use for it, found both",
+                             format));
+}
+
+void check_explanation(const Given& given) {
+  const std::string method = given.value("--explain");
+  if (method.empty()) return;
+  const auto refuse_without = [&](const char* option, const Names& methods) {
+    if (!given.has(option) || std::ranges::find(methods, method) != methods.end()) return;
+    refuse(option, fmt::format("expected --explain {}, found {}", fmt::join(methods, " or "),
+                               method));
+  };
+  refuse_without("--steps", {"integrated"});
+  refuse_without("--tolerance", {"integrated"});
+  refuse_without("--baseline", {"gradient", "integrated"});
+  refuse_without("--occlusion", {"occlusion"});
+}
+
+/// An option that has no effect unless another one has such a value.
+struct Condition {
+  std::string_view option, other;
+  /// Values of the other option; none: any.
+  Names values = {};
+  /// The value that the other option has if it is not given; empty: none of the values.
+  std::string_view usual = {};
+};
+
+bool holds(const Condition& condition, const Given& given) {
+  if (!given.knows(condition.other)) return true;
+  if (condition.values.empty()) return given.has(condition.other);
+  const std::string found = given.value(condition.other);
+  // Text without an end has no epochs.
+  const bool is_endless =
+      condition.other == "--eval-strategy" && given.verb().get_name() == "pretrain-lm";
+  const std::string_view usual = is_endless ? "steps" : condition.usual;
+  const std::string_view value = given.has(condition.other) ? found : usual;
+  return std::ranges::find(condition.values, value) != condition.values.end();
+}
+
+std::vector<Condition> conditions() {
+  return {
+      {"--eval-steps", "--eval-strategy", {"steps"}},
+      {"--save-steps", "--save-strategy", {"steps"}, "steps"},
+      {"--early-stopping-threshold", "--early-stopping-patience"},
+      {"--lr-power", "--lr-scheduler-type", {"polynomial"}},
+      {"--lr-end", "--lr-scheduler-type", {"polynomial"}},
+      {"--adam-beta1", "--optim", {"adamw"}, "adamw"},
+      {"--adam-beta2", "--optim", {"adamw"}, "adamw"},
+      {"--adafactor-relative-step", "--optim", {"adafactor"}},
+      {"--generation-max-length", "--predict-with-generate"},
+      {"--generation-num-beams", "--predict-with-generate"},
+      {"--merge", "--stride"},
+  };
+}
+
+std::string needed(const Condition& condition) {
+  return condition.values.empty()
+             ? std::string(condition.other)
+             : fmt::format("{} {}", condition.other, fmt::join(condition.values, " or "));
+}
+
+/// A pair of which the first one has no effect.
+constexpr auto kOverruled = std::to_array<std::pair<std::string_view, std::string_view>>(
+    {{"--warmup-ratio", "--warmup-steps"}, {"--num-train-epochs", "--max-steps"}});
+
+/// The task whose name ends a heading of options: "Texts (seq2seq)".
+std::string_view task_of_group(std::string_view group) {
+  const std::size_t begin = group.rfind('(');
+  if (begin == group.npos || !group.ends_with(')')) return {};
+  return group.substr(begin + 1, group.size() - begin - 2);
+}
+
+void note_other_tasks(const Given& given, Messages& messages) {
+  const std::string task = given.value("--task");
+  if (task.empty()) return;
+  const CLI::Option* tasks = given.verb().get_option("--task");
+  for (const CLI::Option* option : given.verb().get_options()) {
+    const std::string group = option->get_group();
+    const std::string_view other = task_of_group(group);
+    if (option->count() == 0 || other.empty() || other == task || option == tasks) continue;
+    messages.note(fmt::format("{} has no effect: it is for --task {}", option->get_name(), other));
+  }
+}
+
+}  // namespace
+
+void check_values(const CLI::App& verb, const std::vector<std::string>& arguments) {
+  bool is_place = false;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (!is_place && argument == "--") {
+      is_place = true;
+      continue;
+    }
+    if (argument.empty()) throw UsageError("expected a name or value, found an empty argument");
+    const bool is_long = argument.starts_with("--");
+    if (is_place || !argument.starts_with('-') || argument.size() == 1) continue;
+    const std::size_t equals = is_long ? argument.find('=') : 2;
+    const CLI::Option* option = verb.get_option_no_throw(argument.substr(0, equals));
+    if (option == nullptr || option->get_expected_max() == 0) continue;
+    if (equals < argument.size()) {
+      check_value(*option, argument.substr(is_long ? equals + 1 : equals));
+    } else if (i + 1 < arguments.size()) {
+      check_value(*option, arguments[++i]);
+    }
+  }
+}
+
+void check_together(const CLI::App& verb, Messages& messages) {
+  const Given given(verb);
+  check_tables(given);
+  check_format(given);
+  check_explanation(given);
+  for (const Condition& condition : conditions()) {
+    if (!given.has(condition.option) || holds(condition, given)) continue;
+    messages.note(fmt::format("{} has no effect without {}", condition.option, needed(condition)));
+  }
+  for (const auto& [option, other] : kOverruled) {
+    const std::string value = given.value(other);
+    if (!given.has(option) || value.empty() || value == "0" || value.starts_with('-')) continue;
+    messages.note(fmt::format("{} has no effect beside {}", option, other));
+  }
+  note_other_tasks(given, messages);
+}
+
+}  // namespace longformer::cli
