@@ -218,8 +218,7 @@ void add_convert(CLI::App& program, Action& action) {
                   "folder of a checkpoint, or org/name[@revision] of the Hub")
       ->required()
       ->type_name("");
-  CLI::Option* target =
-      verb.add_option("TARGET", flags->target, "folder to write")->type_name("");
+  CLI::Option* target = verb.add_option("TARGET", flags->target, "folder to write")->type_name("");
   verb.add_option("-o,--output", flags->target, "folder to write, in place of TARGET")
       ->type_name("FOLDER")
       ->excludes(target);

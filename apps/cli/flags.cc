@@ -153,8 +153,7 @@ CLI::Option* add_output(CLI::App& verb, std::string& output, const std::string& 
   const auto read = [&output](const std::string& file) {
     output = is_standard_output(file) ? "" : file;
   };
-  return verb.add_option_function<std::string>("-o,--output", read, description)
-      ->type_name("FILE");
+  return verb.add_option_function<std::string>("-o,--output", read, description)->type_name("FILE");
 }
 
 std::string suffix_of(const std::string& file) {
@@ -181,9 +180,9 @@ std::string suffix_of(const std::string& file) {
 
 void refuse_suffix(const std::string& file, std::span<const std::string_view> known,
                    bool has_format) {
-  throw UsageError("--output", fmt::format("expected a name that ends in {}{}, found {}",
-                                           fmt::join(known, ", "), has_format ? ", or --format" : "",
-                                           in_quotes(file)));
+  throw UsageError(
+      "--output", fmt::format("expected a name that ends in {}{}, found {}", fmt::join(known, ", "),
+                              has_format ? ", or --format" : "", in_quotes(file)));
 }
 
 namespace {

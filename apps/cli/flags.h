@@ -144,7 +144,8 @@ bool is_about_passages(const Error& error);
 CLI::Validator unsigned_number();
 /// Takes the text of an option: any finite number.
 CLI::Validator finite_number();
-/// Takes the text of an option: a finite number from 0 to `most`, which may be infinite, or below it.
+/// Takes the text of an option: a finite number from 0 to `most`, which may be infinite, or below
+/// it.
 CLI::Validator number_up_to(double most, bool is_below = false);
 /// Takes the text of an option: a number above 0 and up to 1, or below 1.
 CLI::Validator share_above_0(bool is_below = false);

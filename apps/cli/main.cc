@@ -79,8 +79,8 @@ std::pair<CLI::App&, std::ptrdiff_t> named_verb(CLI::App& program,
   std::ptrdiff_t words = 0;
   for (const std::string& word : arguments) {
     const auto inner = verb->get_subcommands({});
-    const auto found = std::ranges::find(
-        inner, word, [](const CLI::App* one) { return one->get_name(); });
+    const auto found =
+        std::ranges::find(inner, word, [](const CLI::App* one) { return one->get_name(); });
     if (found == inner.end()) break;
     verb = *found;
     ++words;

@@ -99,7 +99,8 @@ void check_tables(const Given& given) {
   }
   const std::vector<std::string> files = given.values("FILES");
   if (files.empty() && given.has("--text")) {
-    refuse(option, "expected files or standard input, whose rows are documents, found --text alone");
+    refuse(option,
+           "expected files or standard input, whose rows are documents, found --text alone");
   }
   const bool has_table = !field.empty() || std::ranges::any_of(files, may_hold_tables);
   // The verb itself tells of questions.
@@ -126,8 +127,8 @@ void check_format(const Given& given) {
   const Names readers = {"search", "evaluate", "finetune", "pretrain-mlm"};
   const bool is_read = std::ranges::find(readers, given.verb().get_name()) != readers.end();
   if (option.empty() || !is_read) return;
-  refuse(option, fmt::format("expected without --format {}, which has no use for it, found both",
-                             format));
+  refuse(option,
+         fmt::format("expected without --format {}, which has no use for it, found both", format));
 }
 
 void check_explanation(const Given& given) {
@@ -135,13 +136,19 @@ void check_explanation(const Given& given) {
   if (method.empty()) return;
   const auto refuse_without = [&](const char* option, const Names& methods) {
     if (!given.has(option) || std::ranges::find(methods, method) != methods.end()) return;
-    refuse(option, fmt::format("expected --explain {}, found {}", fmt::join(methods, " or "),
-                               method));
+    refuse(option,
+           fmt::format("expected --explain {}, found {}", fmt::join(methods, " or "), method));
   };
   refuse_without("--steps", {"integrated"});
   refuse_without("--tolerance", {"integrated"});
   refuse_without("--baseline", {"gradient", "integrated"});
   refuse_without("--occlusion", {"occlusion"});
+}
+
+void check_passages(const Given& given) {
+  const bool has_length = given.verb().get_name() == "embed" && given.has("--passage-tokens");
+  if (!has_length || given.value("--pooling") == "passages") return;
+  refuse("--passage-tokens", "expected --pooling passages beside it, found no passages");
 }
 
 /// An option that has no effect unless another one has such a value.
@@ -239,6 +246,7 @@ void check_together(const CLI::App& verb, Messages& messages) {
   check_tables(given);
   check_format(given);
   check_explanation(given);
+  check_passages(given);
   for (const Condition& condition : conditions()) {
     if (!given.has(condition.option) || holds(condition, given)) continue;
     messages.note(fmt::format("{} has no effect without {}", condition.option, needed(condition)));

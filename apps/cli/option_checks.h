@@ -10,8 +10,8 @@
 
 namespace longformer::cli {
 
-/// Throws UsageError for an option of the verb, or a place, whose value is empty, but for those where
-/// an empty text means something; and for a list between commas with an empty part.
+/// Throws UsageError for an option of the verb, or a place, whose value is empty, but for those
+/// where an empty text means something; and for a list between commas with an empty part.
 void check_values(const CLI::App& verb, const std::vector<std::string>& arguments);
 
 /// Throws UsageError for an option that contradicts another one; one that has no effect is noted.

@@ -303,8 +303,8 @@ bool ResumedOutput::is_done(Document& document) {
   document.is_repeated = true;
   document.text.clear();
   document.error = !document.has_id() ? "expected a document once, found it again"
-                                       : fmt::format("expected an id of its own, found {} again",
-                                                     in_quotes(document.id));
+                                      : fmt::format("expected an id of its own, found {} again",
+                                                    in_quotes(document.id));
   return false;
 }
 

@@ -211,8 +211,8 @@ void check_index(const ServeFlags& flags, const Embedder& embedder, Messages& me
   if (std::filesystem::exists(flags.index)) {
     static_cast<void>(SearchIndex::open(flags.index, embedder));
   } else {
-    messages.note(fmt::format("index '{}': not there yet: serving without --check makes it",
-                              flags.index));
+    messages.note(
+        fmt::format("index '{}': not there yet: serving without --check makes it", flags.index));
   }
 }
 

@@ -67,9 +67,8 @@ void check_folder(const FinetuneOptions& options) {
   require(resume.empty() || resume == "last", OptionName("training.resume_from_checkpoint"),
           "expected last with folds, each of which has checkpoints of its own, found '{}'", resume);
   const std::int64_t folds = folds_in(options);
-  const bool is_known =
-      fs::exists(fs::path(options.training.output_dir) / "folds.json") ||
-      fs::exists(folder_of(options, 1) / kSplitFile) || folds > options.folds;
+  const bool is_known = fs::exists(fs::path(options.training.output_dir) / "folds.json") ||
+                        fs::exists(folder_of(options, 1) / kSplitFile) || folds > options.folds;
   require(folds == 0 || folds == options.folds || !is_known, OptionName("folds"),
           "expected {}, as the cross-validation in '{}' has, found {}: go on with as many, or name "
           "another folder",

@@ -25,7 +25,8 @@ struct TextDecoder::Implementation {
   std::size_t bytes_before = 0;
   bool told = false;
 
-  /// The charset that bytes have where the user names none that has bytes 0; empty: that of the name.
+  /// The charset that bytes have where the user names none that has bytes 0; empty: that of the
+  /// name.
   std::string_view unmarked(std::string_view bytes) const {
     return charset == kUtf8 || charset == kAuto ? text::utf16_without_mark(bytes) : "";
   }

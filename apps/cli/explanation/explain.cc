@@ -135,9 +135,9 @@ class ExplainingRun {
         row.add("begin", span.begin).add("end", span.end).add("text", text);
         results.add(row);
       } else {
-        results.output().write(fmt::format("{}\t{}\t{:.4f}\t{:.6g}\t{}\t{}\t{}\n",
-                                           document.field(), on_one_line(found.label), found.score,
-                                           value, span.begin, span.end, on_one_line(text)));
+        results.output().write(fmt::format("{}\t{}\t{:.4f}\t{:.6g}\t{}\t{}\t{}\n", document.field(),
+                                           on_one_line(found.label), found.score, value, span.begin,
+                                           span.end, on_one_line(text)));
       }
     }
   }
@@ -162,7 +162,8 @@ void add_explain(CLI::App& verb, ExplainFlags& flags) {
                  "say what speaks for the class: gradient × input, integrated gradients, or "
                  "occlusion of sentences");
   add_number(verb, "--explain-top", flags.top, {.least = 0, .most = 1 << 30},
-             "text and tables: words of each document, or sentences of occlusion, strongest first; 0 prints "
+             "text and tables: words of each document, or sentences of occlusion, strongest first; "
+             "0 prints "
              "all (20)");
   add_fields(verb, explain_fields(flags.options));
   for (CLI::Option* option : verb.get_options()) {

@@ -144,8 +144,8 @@ std::string scalar_text(const Json& value, std::string_view what);
 bool is_none(const Json& value);
 /// The member "id" or "_id" of an object as text; empty when there is none.
 std::string id_of(const Json& object);
-/// The JSON of an object's id, as it stands in the text of the object, where it is a number or truth
-/// value; empty for others.
+/// The JSON of an object's id, as it stands in the text of the object, where it is a number or
+/// truth value; empty for others.
 std::string id_number(const Json& object, std::string_view text, const DataOptions& options = {});
 /// Number and id of a record that holds an object.
 Origin origin_of(const Json& object, const Record& record);

@@ -102,11 +102,10 @@ void take_fields(const Json& object, std::string_view json, const FieldNames& fi
                  TableRow& row) {
   TableDocument& document = row.document;
   if (!object.is_object()) {
-    refuse_row(
-        row, object.is_discarded() ? RowFault::no_json : RowFault::no_object,
-        fmt::format("expected a JSON object with the field {}, found {}",
-                    formats::quote(fields.text),
-                    object.is_discarded() ? std::string("no JSON") : object.type_name()));
+    refuse_row(row, object.is_discarded() ? RowFault::no_json : RowFault::no_object,
+               fmt::format("expected a JSON object with the field {}, found {}",
+                           formats::quote(fields.text),
+                           object.is_discarded() ? std::string("no JSON") : object.type_name()));
   }
   // A number may have more digits than a parser keeps.
   const auto id_of = [&](const Json& value, const std::string& name) {
@@ -196,9 +195,10 @@ class JsonLines final : public RowSource {
     }
     const std::string wanted =
         is_named_ ? "a JSON object on each line"
-                  : fmt::format("a table: JSON objects on lines or in a list, or CSV with the "
-                                "column {}",
-                                formats::quote(fields_.text));
+                  : fmt::format(
+                        "a table: JSON objects on lines or in a list, or CSV with the "
+                        "column {}",
+                        formats::quote(fields_.text));
     return Error(
         {.subject = lines_.path(),
          .reason = fmt::format("expected {}, found no JSON in the first {} lines, which begin {}",

@@ -71,8 +71,8 @@ void take_bits(const Json& object, const std::vector<std::string>& classes,
   }
 }
 
-UnresolvedDocument document_of(const Json& object, const DataOptions& options,
-                               const Record& record, Read& read) {
+UnresolvedDocument document_of(const Json& object, const DataOptions& options, const Record& record,
+                               Read& read) {
   UnresolvedDocument document;
   document.place = record.place;
   document.origin = origin_of(object, record);
