@@ -97,14 +97,15 @@ void check_tables(const Given& given) {
   if (given.has("--lines")) {
     refuse(option, "expected without --lines, which makes a document of each line, found both");
   }
+  // The verb itself tells of questions.
+  if (option == "--question-field") return;
   const std::vector<std::string> files = given.values("FILES");
   if (files.empty() && given.has("--text")) {
     refuse(option,
            "expected files or standard input, whose rows are documents, found --text alone");
   }
   const bool has_table = !field.empty() || std::ranges::any_of(files, may_hold_tables);
-  // The verb itself tells of questions.
-  if (has_table || option == "--question-field") return;
+  if (has_table) return;
   refuse(option,
          "expected a table, .csv, .tsv or .jsonl, or --text-field, which names the field of the "
          "text and makes a table of any file, found none");
@@ -143,6 +144,21 @@ void check_explanation(const Given& given) {
   refuse_without("--tolerance", {"integrated"});
   refuse_without("--baseline", {"gradient", "integrated"});
   refuse_without("--occlusion", {"occlusion"});
+}
+
+/// Two names of one thing, of which one alone is meant.
+constexpr auto kEither = std::to_array<std::pair<std::string_view, std::string_view>>(
+    {{"--api-key", "--api-key-file"}, {"--default-prompt", "--default-prompt-name"}});
+
+void check_either(const Given& given) {
+  for (const auto& [option, other] : kEither) {
+    if (!given.has(option) || !given.has(other)) continue;
+    refuse(option, fmt::format("expected without {}, found both", other));
+  }
+  const std::string way = given.value("--long");
+  if (given.has("--auto-truncate") && !way.empty() && way != "truncate") {
+    refuse("--auto-truncate", fmt::format("expected without --long {}, found both", way));
+  }
 }
 
 void check_passages(const Given& given) {
@@ -196,7 +212,10 @@ std::string needed(const Condition& condition) {
 
 /// A pair of which the first one has no effect.
 constexpr auto kOverruled = std::to_array<std::pair<std::string_view, std::string_view>>(
-    {{"--warmup-ratio", "--warmup-steps"}, {"--num-train-epochs", "--max-steps"}});
+    {{"--warmup-ratio", "--warmup-steps"},
+     {"--num-train-epochs", "--max-steps"},
+     {"--overwrite-output-dir", "--resume-from-checkpoint"},
+     {"--max-length", "--decode"}});
 
 /// The task whose name ends a heading of options: "Texts (seq2seq)".
 std::string_view task_of_group(std::string_view group) {
@@ -247,6 +266,7 @@ void check_together(const CLI::App& verb, Messages& messages) {
   check_format(given);
   check_explanation(given);
   check_passages(given);
+  check_either(given);
   for (const Condition& condition : conditions()) {
     if (!given.has(condition.option) || holds(condition, given)) continue;
     messages.note(fmt::format("{} has no effect without {}", condition.option, needed(condition)));

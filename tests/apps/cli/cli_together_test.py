@@ -77,6 +77,8 @@ class TestContradictions:
         (["classify", CLASSIFIER, "--text", "a", "--explain", "occlusion", "--baseline", "mask"], ["--baseline", "--explain gradient or integrated"]),
         (["classify", CLASSIFIER, "--text", "a", "--explain", "integrated", "--occlusion", "mask"], ["--occlusion", "--explain occlusion"]),
         (["embed", BERT, "--text", "a", "--passage-tokens", 8], ["--passage-tokens", "--pooling passages"]),
+        (["serve", BERT, "--check", "--api-key", "a", "--api-key-file", "a.txt"], ["--api-key", "--api-key-file"]),
+        (["serve", BERT, "--check", "--auto-truncate", "--long", "split"], ["--auto-truncate", "--long split"]),
         (["convert", BERT, "a", "-o", "b"], ["TARGET"]),
         (["convert", BERT], ["TARGET"]),
     ])  # fmt: skip
