@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -15,7 +16,7 @@
 namespace longformer::cli {
 namespace {
 
-using Names = std::vector<std::string_view>;
+using Names = std::initializer_list<std::string_view>;
 
 /// An empty text, no prompt, no labels: the help of these says so.
 constexpr auto kMayBeEmpty = std::to_array<std::string_view>(
@@ -57,9 +58,11 @@ class Given {
     return verb_.get_option_no_throw(std::string(name)) != nullptr;
   }
   /// The first of the names that was given; empty for none.
-  std::string_view first(const Names& names) const {
-    const auto found = std::ranges::find_if(names, [this](auto name) { return has(name); });
-    return found == names.end() ? std::string_view() : *found;
+  std::string_view first(Names names) const {
+    for (const std::string_view name : names) {
+      if (has(name)) return name;
+    }
+    return {};
   }
   const CLI::App& verb() const { return verb_; }
 
@@ -69,12 +72,6 @@ class Given {
 
 [[noreturn]] void refuse(std::string_view option, const std::string& reason) {
   throw UsageError(std::string(option), reason);
-}
-
-/// Options of tables, but for those that make a table of any file.
-const Names& table_options() {
-  static const Names names = {"--id-field", "--columns", "--no-quotes", "--delimiter"};
-  return names;
 }
 
 std::string_view text_field_of(const Given& given) {
@@ -90,7 +87,7 @@ bool may_hold_tables(const std::string& file) {
 void check_tables(const Given& given) {
   if (!given.knows("--lines") || !given.knows("FILES")) return;
   const std::string_view field = text_field_of(given);
-  std::string_view option = given.first(table_options());
+  std::string_view option = given.first({"--id-field", "--columns", "--no-quotes", "--delimiter"});
   if (option.empty()) option = given.first({"--question-field"});
   if (option.empty()) option = field;
   if (option.empty()) return;
@@ -111,23 +108,24 @@ void check_tables(const Given& given) {
          "text and makes a table of any file, found none");
 }
 
+bool is_among(std::string_view value, Names names) {
+  return std::find(names.begin(), names.end(), value) != names.end();
+}
+
 /// Options of tables beside a format that has no such thing.
 void check_format(const Given& given) {
   const std::string format = given.value("--format");
-  const Names of_columns = {"--columns", "--no-quotes", "--delimiter"};
-  const auto is = [&](const Names& names) {
-    return std::ranges::find(names, format) != names.end();
-  };
-  std::string_view option;
-  if (is({"jsonl", "json", "fasttext", "imdb", "hyperpartisan"})) option = given.first(of_columns);
-  if (is({"text", "lines", "markdown", "html"}) && given.knows("--text-field")) {
-    option = given.first(of_columns);
-    if (option.empty()) option = given.first({"--id-field", "--text-field"});
-  }
   // The form of results has the same name in other verbs.
-  const Names readers = {"search", "evaluate", "finetune", "pretrain-mlm"};
-  const bool is_read = std::ranges::find(readers, given.verb().get_name()) != readers.end();
-  if (option.empty() || !is_read) return;
+  const bool is_read =
+      is_among(given.verb().get_name(), {"search", "evaluate", "finetune", "pretrain-mlm"});
+  if (format.empty() || !is_read) return;
+  const bool is_text = is_among(format, {"text", "lines", "markdown", "html"});
+  const bool has_no_columns =
+      is_text || is_among(format, {"jsonl", "json", "fasttext", "imdb", "hyperpartisan"});
+  std::string_view option;
+  if (has_no_columns) option = given.first({"--columns", "--no-quotes", "--delimiter"});
+  if (is_text && option.empty()) option = given.first({"--id-field", "--text-field"});
+  if (option.empty()) return;
   refuse(option,
          fmt::format("expected without --format {}, which has no use for it, found both", format));
 }
@@ -135,8 +133,8 @@ void check_format(const Given& given) {
 void check_explanation(const Given& given) {
   const std::string method = given.value("--explain");
   if (method.empty()) return;
-  const auto refuse_without = [&](const char* option, const Names& methods) {
-    if (!given.has(option) || std::ranges::find(methods, method) != methods.end()) return;
+  const auto refuse_without = [&](const char* option, Names methods) {
+    if (!given.has(option) || is_among(method, methods)) return;
     refuse(option,
            fmt::format("expected --explain {}, found {}", fmt::join(methods, " or "), method));
   };
@@ -170,44 +168,35 @@ void check_passages(const Given& given) {
 /// An option that has no effect unless another one has such a value.
 struct Condition {
   std::string_view option, other;
-  /// Values of the other option; none: any.
-  Names values = {};
-  /// The value that the other option has if it is not given; empty: none of the values.
+  /// The value of the other option; empty: any.
+  std::string_view value = {};
+  /// The value that the other option has if it is not given; empty: another one.
   std::string_view usual = {};
 };
 
+constexpr auto kConditions = std::to_array<Condition>({
+    {"--eval-steps", "--eval-strategy", "steps"},
+    {"--save-steps", "--save-strategy", "steps", "steps"},
+    {"--early-stopping-threshold", "--early-stopping-patience"},
+    {"--lr-power", "--lr-scheduler-type", "polynomial"},
+    {"--lr-end", "--lr-scheduler-type", "polynomial"},
+    {"--adam-beta1", "--optim", "adamw", "adamw"},
+    {"--adam-beta2", "--optim", "adamw", "adamw"},
+    {"--adafactor-relative-step", "--optim", "adafactor"},
+    {"--generation-max-length", "--predict-with-generate"},
+    {"--generation-num-beams", "--predict-with-generate"},
+    {"--merge", "--stride"},
+});
+
 bool holds(const Condition& condition, const Given& given) {
   if (!given.knows(condition.other)) return true;
-  if (condition.values.empty()) return given.has(condition.other);
-  const std::string found = given.value(condition.other);
+  if (given.has(condition.other)) {
+    return condition.value.empty() || given.value(condition.other) == condition.value;
+  }
   // Text without an end has no epochs.
   const bool is_endless =
       condition.other == "--eval-strategy" && given.verb().get_name() == "pretrain-lm";
-  const std::string_view usual = is_endless ? "steps" : condition.usual;
-  const std::string_view value = given.has(condition.other) ? found : usual;
-  return std::ranges::find(condition.values, value) != condition.values.end();
-}
-
-std::vector<Condition> conditions() {
-  return {
-      {"--eval-steps", "--eval-strategy", {"steps"}},
-      {"--save-steps", "--save-strategy", {"steps"}, "steps"},
-      {"--early-stopping-threshold", "--early-stopping-patience"},
-      {"--lr-power", "--lr-scheduler-type", {"polynomial"}},
-      {"--lr-end", "--lr-scheduler-type", {"polynomial"}},
-      {"--adam-beta1", "--optim", {"adamw"}, "adamw"},
-      {"--adam-beta2", "--optim", {"adamw"}, "adamw"},
-      {"--adafactor-relative-step", "--optim", {"adafactor"}},
-      {"--generation-max-length", "--predict-with-generate"},
-      {"--generation-num-beams", "--predict-with-generate"},
-      {"--merge", "--stride"},
-  };
-}
-
-std::string needed(const Condition& condition) {
-  return condition.values.empty()
-             ? std::string(condition.other)
-             : fmt::format("{} {}", condition.other, fmt::join(condition.values, " or "));
+  return !condition.value.empty() && (is_endless || condition.usual == condition.value);
 }
 
 /// A pair of which the first one has no effect.
@@ -267,9 +256,10 @@ void check_together(const CLI::App& verb, Messages& messages) {
   check_explanation(given);
   check_passages(given);
   check_either(given);
-  for (const Condition& condition : conditions()) {
+  for (const Condition& condition : kConditions) {
     if (!given.has(condition.option) || holds(condition, given)) continue;
-    messages.note(fmt::format("{} has no effect without {}", condition.option, needed(condition)));
+    messages.note(fmt::format("{} has no effect without {}{}{}", condition.option, condition.other,
+                              condition.value.empty() ? "" : " ", condition.value));
   }
   for (const auto& [option, other] : kOverruled) {
     const std::string value = given.value(other);
