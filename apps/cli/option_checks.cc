@@ -22,9 +22,9 @@ using Names = std::initializer_list<std::string_view>;
 constexpr auto kMayBeEmpty = std::to_array<std::string_view>(
     {"--text", "--pair", "--prompt", "--query-prompt", "--passage-prompt", "--ignore-labels"});
 
-void check_value(const CLI::Option& option, const std::string& value) {
-  const std::string name = option.get_name();
-  const bool may_be_empty = std::ranges::find(kMayBeEmpty, name) != kMayBeEmpty.end();
+/// `name` is that which was typed.
+void check_value(const CLI::Option& option, const std::string& name, const std::string& value) {
+  const bool may_be_empty = std::ranges::find(kMayBeEmpty, option.get_name()) != kMayBeEmpty.end();
   if (value.empty() && !may_be_empty) {
     throw UsageError(name, "expected a value, found an empty one");
   }
@@ -239,12 +239,13 @@ void check_values(const CLI::App& verb, const std::vector<std::string>& argument
     const bool is_long = argument.starts_with("--");
     if (is_place || !argument.starts_with('-') || argument.size() == 1) continue;
     const std::size_t equals = is_long ? argument.find('=') : 2;
-    const CLI::Option* option = verb.get_option_no_throw(argument.substr(0, equals));
+    const std::string name = argument.substr(0, equals);
+    const CLI::Option* option = verb.get_option_no_throw(name);
     if (option == nullptr || option->get_expected_max() == 0) continue;
     if (equals < argument.size()) {
-      check_value(*option, argument.substr(is_long ? equals + 1 : equals));
+      check_value(*option, name, argument.substr(is_long ? equals + 1 : equals));
     } else if (i + 1 < arguments.size()) {
-      check_value(*option, arguments[++i]);
+      check_value(*option, name, arguments[++i]);
     }
   }
 }

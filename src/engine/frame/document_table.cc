@@ -344,11 +344,19 @@ class DelimitedRows final : public RowSource {
   bool has_header_ = true;
 };
 
+/// Whether a line that begins an object is a list, or begins one that goes on in further lines.
+bool holds_list(const std::string& line) {
+  const Json value = Json::parse(standard_json(line), nullptr, false);
+  if (!value.is_discarded()) return value.contains("data") && value["data"].is_array();
+  const std::size_t last = line.find_last_not_of(" \t");
+  return std::string_view("{[,").find(line[last]) != std::string_view::npos;
+}
+
 /// The form of a table by its first line that is not blank.
 std::string format_by(const std::string& line, const DataOptions& options) {
   const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
   if (line.substr(begin).starts_with('[')) return "json";
-  if (line.substr(begin).starts_with('{')) return "jsonl";
+  if (line.substr(begin).starts_with('{')) return holds_list(line) ? "json" : "jsonl";
   if (!options.columns.empty() || text::named_separator(line)) return "csv";
   for (const char separator : {',', ';', '\t', '|'}) {
     const Names fields = text::fields_of(line, {.separator = separator, .quotes = options.quotes});

@@ -48,8 +48,7 @@ class TestEveryVerb:
         assert sorted(found) == sorted(COMPACT)
 
     def test_lists(self, tmp_path, verb):
-        rows = json.dumps([]) if not IDS else "[" + ",\n ".join(lines_of([one]).strip() for one in IDS) + "]"
-        (tmp_path / "a.json").write_text(rows)
+        rows = "[" + ",\n ".join(lines_of([one]).strip() for one in IDS) + "]"
         for text in (rows, f'{{"version": 1.0, "data": {rows}}}'):
             (tmp_path / "a.json").write_text(text)
             done = run(verb, *VERBS[verb], "a.json", "--text-field", "text", "--json", folder=tmp_path).passes()
@@ -116,8 +115,8 @@ def test_rows_without_an_id_are_known_by_their_place(tmp_path):
         file = name.replace(".", "-") + ".npy"
         run("embed", BERT, name, "-o", file, "--resume", folder=tmp_path).works()
         done = run("embed", BERT, name, "-o", file, "--resume", folder=tmp_path).passes()
-        assert "5 documents done before" in done.err
-        assert np.array_equal(np.load(tmp_path / file)[4:], np.load(tmp_path / file)[4:]) and len(np.load(tmp_path / file)) == 5
+        assert "5 documents done before" in done.err, done.err
+        assert len(np.load(tmp_path / file)) == 5
         parts = [run("tokenize", BERT, name, "--shard", f"{i}/2", folder=tmp_path).passes().out for i in (1, 2)]
         assert sum(part.count("\n") for part in parts) == 5
 
