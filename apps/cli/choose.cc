@@ -60,21 +60,21 @@ std::deque<Asked> parsed(Document document) {
   if (document.text.empty()) return all;
   const std::string text = standard_json(std::exchange(document.text, {}));
   const auto value = nlohmann::json::parse(text, nullptr, false);
-  const auto add = [&](const nlohmann::json& object, const std::string& json) {
+  const auto add = [&](bool is_object, const std::string& json) {
     Document one = document;
-    if (object.is_object() && object.contains("id")) one.id = object["id"].dump();
+    if (is_object) one.id = json_member(json, "id");
     all.push_back(parsed(std::move(one), json));
     // The bytes of a list are read once.
     document.bytes = 0;
   };
   if (!value.is_array()) {
-    add(value, text);
+    add(value.is_object(), text);
     return all;
   }
   document.line = 0;
-  for (const auto& object : value) {
+  for (const std::string_view object : json_elements(text)) {
     ++document.line;
-    add(object, object.dump());
+    add(object.starts_with('{'), std::string(object));
   }
   return all;
 }

@@ -178,8 +178,8 @@ void add_classify(CLI::App& program, Action& action) {
       ->description(
           "write to this file instead of stdout; .jsonl, .json, .csv, .tsv and .npy (scores of all "
           "classes) "
-          "choose the form, .txt and others are text; with --explain .tsv, .txt, .jsonl, .json or "
-          ".html, a page of one document");
+          "choose the form, .txt and others are text; with --explain also .html, a page of one "
+          "document, and no .npy");
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) {

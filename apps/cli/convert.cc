@@ -218,7 +218,10 @@ void add_convert(CLI::App& program, Action& action) {
                   "folder of a checkpoint, or org/name[@revision] of the Hub")
       ->required()
       ->type_name("");
-  verb.add_option("TARGET", flags->target, "folder to write")->required()->type_name("");
+  CLI::Option* target = verb.add_option("TARGET", flags->target, "folder to write")->type_name("");
+  verb.add_option("-o,--output", flags->target, "folder to write, in place of TARGET")
+      ->type_name("FOLDER")
+      ->excludes(target);
   std::vector<std::string> targets = conversion_targets();
   targets.insert(targets.end(), {"safetensors", "bin"});
   add_choice(verb, "--to", flags->to, targets,
@@ -231,8 +234,10 @@ void add_convert(CLI::App& program, Action& action) {
   add_encoding(verb, flags->encoding)->needs(verb.get_option("--report"));
   verb.get_option("--merge-adapter")->excludes(verb.get_option("--report"));
   add_json(verb, flags->source);
-  verb.callback(
-      [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });
+  verb.callback([flags, &action] {
+    if (flags->target.empty()) throw CLI::RequiredError("TARGET");
+    action = [flags](Messages& messages) { run(*flags, messages); };
+  });
 }
 
 }  // namespace longformer::cli

@@ -33,6 +33,7 @@ enum class Format { text, json, npy, table };
 constexpr std::array kFormats =
     std::to_array<NamedFormat<Format>>({{".txt", "text", Format::text},
                                         {".jsonl", "json", Format::json},
+                                        {".ndjson", "json", Format::json},
                                         {".json", "json", Format::json},
                                         {".npy", "npy", Format::npy},
                                         {".csv", "csv", Format::table},

@@ -17,6 +17,7 @@
 #include "longformer/language_model.h"
 #include "longformer/options.h"
 #include "option_flags.h"
+#include "output.h"
 
 namespace longformer::cli {
 
@@ -149,7 +150,10 @@ CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding) {
 }
 
 CLI::Option* add_output(CLI::App& verb, std::string& output, const std::string& description) {
-  return verb.add_option("-o,--output", output, description)->type_name("FILE");
+  const auto read = [&output](const std::string& file) {
+    output = is_standard_output(file) ? "" : file;
+  };
+  return verb.add_option_function<std::string>("-o,--output", read, description)->type_name("FILE");
 }
 
 std::string suffix_of(const std::string& file) {
@@ -174,9 +178,11 @@ std::string suffix_of(const std::string& file) {
   return suffix;
 }
 
-void refuse_suffix(const std::string& file, std::span<const std::string_view> known) {
-  throw UsageError("--output", fmt::format("expected a name that ends in {}, or --format, found {}",
-                                           fmt::join(known, ", "), in_quotes(file)));
+void refuse_suffix(const std::string& file, std::span<const std::string_view> known,
+                   bool has_format) {
+  throw UsageError(
+      "--output", fmt::format("expected a name that ends in {}{}, found {}", fmt::join(known, ", "),
+                              has_format ? ", or --format" : "", in_quotes(file)));
 }
 
 namespace {
@@ -239,22 +245,24 @@ CLI::Validator finite_number() {
   return CLI::Validator(check, "");
 }
 
-CLI::Validator number_up_to(double most) {
-  const auto check = [most](const std::string& text) -> std::string {
+CLI::Validator number_up_to(double most, bool is_below) {
+  const auto check = [most, is_below](const std::string& text) -> std::string {
     const auto number = real_number(text);
-    if (number && *number >= 0 && *number <= most) return "";
+    if (number && *number >= 0 && (is_below ? *number < most : *number <= most)) return "";
     return std::isinf(most)
                ? fmt::format("expected a number of at least 0, found {}", in_quotes(text))
-               : fmt::format("expected a number from 0 to {}, found {}", most, in_quotes(text));
+               : fmt::format("expected a number from 0 to {}{}, found {}", is_below ? "below " : "",
+                             most, in_quotes(text));
   };
   return CLI::Validator(check, "");
 }
 
-CLI::Validator share_above_0() {
-  const auto check = [](const std::string& text) -> std::string {
+CLI::Validator share_above_0(bool is_below) {
+  const auto check = [is_below](const std::string& text) -> std::string {
     const auto number = real_number(text);
-    if (number && *number > 0 && *number <= 1) return "";
-    return fmt::format("expected a number above 0 and up to 1, found {}", in_quotes(text));
+    if (number && *number > 0 && (is_below ? *number < 1 : *number <= 1)) return "";
+    return fmt::format("expected a number above 0 and {} 1, found {}", is_below ? "below" : "up to",
+                       in_quotes(text));
   };
   return CLI::Validator(check, "");
 }

@@ -40,8 +40,9 @@ using Action = std::function<void(Messages&)>;
 
 /// ".json" for "a/b.JSON"; empty where there is none, and for devices and pipes.
 std::string suffix_of(const std::string& file);
-/// Throws UsageError about --output.
-[[noreturn]] void refuse_suffix(const std::string& file, std::span<const std::string_view> known);
+/// Throws UsageError about --output, which tells of --format where the verb has that.
+[[noreturn]] void refuse_suffix(const std::string& file, std::span<const std::string_view> known,
+                                bool has_format = true);
 
 struct VerbText {
   std::string name;
@@ -95,7 +96,8 @@ void add_inputs(CLI::App& verb, InputOptions& inputs);
 void add_tables(CLI::App& verb, InputOptions& inputs);
 /// --encoding, of files and stdin.
 CLI::Option* add_encoding(CLI::App& verb, TextEncoding& encoding);
-/// -o and --output: the file to write, whose name chooses among the formats that end it.
+/// -o and --output: the file to write, whose name chooses among the formats that end it. "-" is
+/// stdout, as if there were none.
 CLI::Option* add_output(CLI::App& verb, std::string& output, const std::string& description);
 
 /// A format by the name of its files and by --format.
@@ -142,10 +144,11 @@ bool is_about_passages(const Error& error);
 CLI::Validator unsigned_number();
 /// Takes the text of an option: any finite number.
 CLI::Validator finite_number();
-/// Takes the text of an option: a finite number from 0 to `most`, which may be infinite.
-CLI::Validator number_up_to(double most);
-/// Takes the text of an option: a number above 0 and up to 1.
-CLI::Validator share_above_0();
+/// Takes the text of an option: a finite number from 0 to `most`, which may be infinite, or below
+/// it.
+CLI::Validator number_up_to(double most, bool is_below = false);
+/// Takes the text of an option: a number above 0 and up to 1, or below 1.
+CLI::Validator share_above_0(bool is_below = false);
 /// Takes the text of an option: one of the choices.
 CLI::Validator one_of(const std::vector<std::string>& choices);
 /// Why an option that asks for a picture is refused: which function of longformer_cpp.plot draws

@@ -68,7 +68,9 @@ std::string Document::label() const {
   return fmt::format("{}:{}", file, line);
 }
 
-std::string Document::name() const { return id.empty() || id == "null" ? json().object() : id; }
+std::string Document::name() const { return has_id() ? id : json().object(); }
+
+bool Document::has_id() const { return !id.empty() && id != "null" && id != "\"\""; }
 
 std::string Document::field() const { return quoted_name(label()); }
 

@@ -54,6 +54,8 @@ struct Document {
   std::string label() const;
   /// The name that tells it from others: its id, else file and line. As JSON.
   std::string name() const;
+  /// Whether there is an id that is neither null nor an empty text, which many rows may have.
+  bool has_id() const;
   /// Place of the document as one field of a line.
   std::string field() const;
   /// {"file": …, "line": …}, with null for line 0, and "id" where there is one; what JSON lines

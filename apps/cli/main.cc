@@ -10,12 +10,14 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "advice.h"
 #include "fetching.h"
 #include "help.h"
 #include "longformer/error.h"
+#include "option_checks.h"
 #include "output.h"
 #include "output_files.h"
 #include "stop_signals.h"
@@ -68,6 +70,22 @@ void check_verb(const CLI::App& program, const std::vector<std::string>& argumen
   throw UsageError(close.empty()
                        ? fmt::format("no verb {}: expected one of {}", in_quotes(word), list)
                        : fmt::format("no verb {}: did you mean '{}'?", in_quotes(word), close));
+}
+
+/// The subcommand that the first words name, and how many words there are.
+std::pair<CLI::App&, std::ptrdiff_t> named_verb(CLI::App& program,
+                                                const std::vector<std::string>& arguments) {
+  CLI::App* verb = &program;
+  std::ptrdiff_t words = 0;
+  for (const std::string& word : arguments) {
+    const auto inner = verb->get_subcommands({});
+    const auto found =
+        std::ranges::find(inner, word, [](const CLI::App* one) { return one->get_name(); });
+    if (found == inner.end()) break;
+    verb = *found;
+    ++words;
+  }
+  return {*verb, words};
 }
 
 /// The subcommand that the command line chose, innermost first.
@@ -135,9 +153,15 @@ void add_verbs(CLI::App& program, Action& action) {
   add_man(program, action);
 }
 
-/// --quiet of every verb.
+/// --quiet of every verb. Each value of a list has its own option, or stands between commas: words
+/// behind an option are places.
 void add_quiet(CLI::App& program, bool& quiet) {
   for (CLI::App* verb : program.get_subcommands({})) {
+    for (CLI::Option* option : verb->get_options()) {
+      if (option->nonpositional() && option->get_expected_max() > 1) {
+        option->allow_extra_args(false);
+      }
+    }
     verb->add_flag("--quiet", quiet, "no notes and no progress on stderr, only errors");
     add_quiet(*verb, quiet);
   }
@@ -154,6 +178,7 @@ int work(const Action& action, CLI::App& verb, bool quiet, const std::vector<std
   }
   Messages messages(quiet);
   try {
+    check_together(verb, messages);
     fetch_models(verb, messages);
     if (action) action(messages);
   } catch (const UsageError& error) {
@@ -183,6 +208,8 @@ int run(int count, char** values) {
   const std::vector<std::string> arguments = normalized(typed);
   check_verb(program, arguments);
   try {
+    const auto [verb, behind] = named_verb(program, arguments);
+    check_values(verb, {arguments.begin() + behind, arguments.end()});
     program.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) throw UsageError(explain(error, program, typed));

@@ -24,10 +24,9 @@ constexpr std::int64_t kMostWhole = std::int64_t{1} << 30;
 
 /// A real number within the bounds of a field.
 CLI::Validator real_within(const OptionField& field) {
-  const double least = field.least, most = field.most;
-  if (field.is_above_least) return share_above_0();
-  if (std::isinf(least)) return finite_number();
-  return number_up_to(most);
+  if (field.is_above_least) return share_above_0(field.is_below_most);
+  if (std::isinf(field.least)) return finite_number();
+  return number_up_to(field.most, field.is_below_most);
 }
 
 /// Four numbers as "1,1,1,1".
@@ -52,7 +51,10 @@ std::string read_numbers(const std::string& text, OptionField::Numbers numbers) 
 class FlagOf {
  public:
   FlagOf(CLI::App& verb, const OptionField& field)
-      : verb_(verb), field_(field), name_(flag_of(field.name)), help_(help_of(field)) {}
+      : verb_(verb),
+        field_(field),
+        name_((field.letter.empty() ? "" : "-" + field.letter + ",") + flag_of(field.name)),
+        help_(help_of(field)) {}
 
   CLI::Option* operator()(bool* value) const {
     if (!field_.is_contrary) return verb_.add_flag(name_, *value, help_);

@@ -23,9 +23,17 @@ constexpr std::size_t kNpyHeaderSize = 128;
 
 }  // namespace
 
+bool is_standard_output(const std::string& file) { return file == "-"; }
+
 Output::Output() : stream_(stdout), is_terminal_(isatty(STDOUT_FILENO) == 1) {}
 
-Output::Output(const std::string& file) : stream_(nullptr), is_terminal_(false), file_(file) {
+Output::Output(const std::string& file)
+    : stream_(nullptr), is_terminal_(false), file_(is_standard_output(file) ? "" : file) {
+  if (is_standard_output(file)) {
+    stream_ = stdout;
+    is_terminal_ = isatty(STDOUT_FILENO) == 1;
+    return;
+  }
   struct stat status = {};
   // Devices, pipes and links (/dev/stdout) are written in place: a rename would replace them.
   const bool special = lstat(file.c_str(), &status) == 0 && !S_ISREG(status.st_mode);

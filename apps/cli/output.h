@@ -25,12 +25,16 @@ class WriteError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Whether a file to write is called "-", as standard input is where a file is read.
+bool is_standard_output(const std::string& file);
+
 /// Target of results. A file is written under a temporary name and renamed by finish(), so that a
 /// failure leaves no half result. Throws WriteError when writing fails, BrokenPipe when nobody
 /// reads.
 class Output {
  public:
   Output();
+  /// "-" is stdout.
   explicit Output(const std::string& file);
   ~Output();
   Output(const Output&) = delete;

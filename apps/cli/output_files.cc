@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "flags.h"
+#include "output.h"
 
 namespace longformer::cli {
 
@@ -109,6 +110,16 @@ bool is_one(const std::string& a, const std::string& b) {
   return !first && !second && fs::weakly_canonical(a, failure) == fs::weakly_canonical(b, failure);
 }
 
+/// Throws UsageError for a file that an output before this one is, too.
+void check_others(const NamedFile& output, const std::vector<NamedFile>& outputs) {
+  for (const NamedFile& other : outputs) {
+    if (&other == &output) return;
+    if (!is_one(other.file, output.file)) continue;
+    throw UsageError(fmt::format("{}: expected another file than that of {}, found '{}'",
+                                 output.option, other.option, output.file));
+  }
+}
+
 }  // namespace
 
 std::string temporary_name(const std::string& file) { return file + ".part"; }
@@ -132,6 +143,8 @@ std::vector<std::string> checked_outputs(const CLI::App& verb) {
   }
   std::vector<std::string> names;
   for (const NamedFile& output : outputs) {
+    check_others(output, outputs);
+    if (is_standard_output(output.file)) continue;
     check_inputs(output, output.file, inputs);
     check_inputs(output, temporary_name(output.file), inputs);
     if (resume != nullptr && !resume->empty()) {
@@ -140,13 +153,6 @@ std::vector<std::string> checked_outputs(const CLI::App& verb) {
       check_inputs(output, beside.settings, inputs);
     } else if (output.option == "--output") {
       check_not_resumed(output);
-    }
-    for (const NamedFile& other : outputs) {
-      if (&other == &output) break;
-      if (is_one(other.file, output.file)) {
-        throw UsageError(fmt::format("{}: expected another file than that of {}, found '{}'",
-                                     output.option, other.option, output.file));
-      }
     }
     names.push_back(output.file);
     if (output.option == "--output" && fs::path(output.file).extension() == ".npy") {

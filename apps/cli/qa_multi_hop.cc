@@ -78,7 +78,7 @@ class MultiHopRun {
         Asked asked;
         asked.record.file = document.file;
         asked.record.line = one.line;
-        asked.record.id = one.id;
+        asked.record.id = one.id_json;
         asked.question = std::move(one.question);
         for (const Paragraph& paragraph : asked.question.paragraphs) {
           asked.labels.push_back(on_one_line(paragraph.title));
@@ -131,7 +131,7 @@ class MultiHopRun {
     JsonLine json;
     if (!asked.record.file.empty()) {
       json.add("file", asked.record.file).add("line", asked.record.line);
-      json.add("id", asked.record.id);
+      json.add_json("id", asked.record.id);
     }
     return json.add("question", asked.question.question);
   }

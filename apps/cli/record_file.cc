@@ -6,15 +6,16 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "flags.h"
+#include "longformer/report.h"
 
 namespace longformer::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// A field by RFC 4180.
 std::string field_of(const std::string& text, char separator) {
@@ -24,13 +25,23 @@ std::string field_of(const std::string& text, char separator) {
   return quoted + '"';
 }
 
+/// The values of an object by their names, as they are written.
+using Values = std::unordered_map<std::string, std::string>;
+
+Values values_of(std::string_view object) {
+  Values values;
+  for (JsonMember& member : json_members(object)) {
+    values[std::move(member.name)] = std::move(member.value);
+  }
+  return values;
+}
+
 /// Text as it stands, nothing for null, JSON for everything else.
-std::string cell_of(const Json& object, const std::string& key, char separator) {
-  const auto found = object.find(key);
-  if (found == object.end() || found->is_null()) return "";
-  const bool is_text = found->is_string();
-  return field_of(is_text ? found->get_ref<const std::string&>()
-                          : found->dump(-1, ' ', false, Json::error_handler_t::replace),
+std::string cell_of(const Values& values, const std::string& key, char separator) {
+  const auto found = values.find(key);
+  if (found == values.end() || found->second == "null") return "";
+  const bool is_text = found->second.starts_with('"');
+  return field_of(is_text ? nlohmann::json::parse(found->second).get<std::string>() : found->second,
                   separator);
 }
 
@@ -66,14 +77,18 @@ void RecordFile::write_header() {
   output_.write(row_of(fields, separator_));
 }
 
+void RecordFile::write_row(std::string_view object) {
+  const Values row = values_of(object);
+  std::vector<std::string> fields;
+  for (const std::string& name : columns_) fields.push_back(cell_of(row, name, separator_));
+  output_.write(row_of(fields, separator_));
+}
+
 void RecordFile::add(std::string_view object) {
   if (separator_ == 0) return output_.write_object(object);
   if (!columns_.empty()) {
     write_header();
-    const Json row = Json::parse(object);
-    std::vector<std::string> fields;
-    for (const std::string& name : columns_) fields.push_back(cell_of(row, name, separator_));
-    return output_.write(row_of(fields, separator_));
+    return write_row(object);
   }
   kept_ += object;
   kept_ += '\n';
@@ -82,22 +97,17 @@ void RecordFile::add(std::string_view object) {
 void RecordFile::write_table() {
   const auto each = [this](const auto& use) {
     std::istringstream lines(kept_);
-    for (std::string line; std::getline(lines, line);) use(Json::parse(line));
+    for (std::string line; std::getline(lines, line);) use(line);
   };
-  Json columns = Json::object();
-  each([&](const Json& object) {
-    for (const auto& [key, value] : object.items()) columns[key] = key;
-  });
-  const auto write_row = [&](const Json& row) {
-    std::string text;
-    for (const auto& [key, value] : columns.items()) {
-      if (!text.empty() || key != columns.begin().key()) text += separator_;
-      text += cell_of(row, key, separator_);
+  std::unordered_set<std::string> known;
+  each([&](const std::string& object) {
+    for (JsonMember& member : json_members(object)) {
+      if (known.insert(member.name).second) columns_.push_back(std::move(member.name));
     }
-    output_.write(text + "\n");
-  };
-  if (!columns.empty()) write_row(columns);
-  each(write_row);
+  });
+  if (columns_.empty()) return;
+  write_header();
+  each([&](const std::string& object) { write_row(object); });
 }
 
 void RecordFile::finish() {

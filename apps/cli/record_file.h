@@ -31,6 +31,7 @@ class RecordFile {
  private:
   void write_table();
   void write_header();
+  void write_row(std::string_view object);
 
   Output output_;
   /// The character between the columns of a table; 0 for none.

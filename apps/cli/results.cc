@@ -96,14 +96,15 @@ void Results::add(const JsonLine& row) {
 
 void Results::add_list(const JsonLine& row, std::string_view list) {
   if (!table_) return add(row);
-  Json object = Json::parse(row.object());
-  const auto found = object.find(list);
-  if (found == object.end()) return add(row);
-  const Json elements = std::exchange(*found, Json());
-  for (const Json& element : elements) {
-    Json merged = object;
-    for (const auto& [name, value] : element.items()) merged[name] = value;
-    table_->add(dumped(merged));
+  const std::string elements = json_member(row.object(), list);
+  if (elements.empty()) return add(row);
+  JsonLine others;
+  for (const JsonMember& member : json_members(row.object())) {
+    others.add_json(member.name, member.name == list ? "null" : member.value);
+  }
+  // The last one of equal names counts.
+  for (const std::string_view element : json_elements(elements)) {
+    table_->add(JsonLine(others).add_members(element).object());
   }
 }
 

@@ -17,6 +17,7 @@
 
 #include "hash.h"
 #include "longformer/error.h"
+#include "longformer/report.h"
 #include "output.h"
 #include "output_files.h"
 
@@ -98,7 +99,7 @@ DoneDocument document_of(const std::string& line, const std::string& place) {
                                                                : otherwise;
   };
   document.line = number("line", 0);
-  if (const auto id = object.find("id"); id != object.end()) document.id = id->dump();
+  document.id = json_member(line, "id");
   return {std::move(document), number("rows", 1), object.contains("error")};
 }
 
@@ -301,9 +302,9 @@ bool ResumedOutput::is_done(Document& document) {
   if (!place->second) return place->second = true;
   document.is_repeated = true;
   document.text.clear();
-  document.error = document.id.empty() ? "expected a document once, found it again"
-                                       : fmt::format("expected an id of its own, found {} again",
-                                                     in_quotes(document.id));
+  document.error = !document.has_id() ? "expected a document once, found it again"
+                                      : fmt::format("expected an id of its own, found {} again",
+                                                    in_quotes(document.id));
   return false;
 }
 

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <map>
@@ -22,6 +23,7 @@
 #include "api.h"
 #include "health.h"
 #include "longformer/error.h"
+#include "longformer/search.h"
 #include "output.h"
 #include "server.h"
 #include "stop_signals.h"
@@ -203,6 +205,17 @@ void notify_systemd(const char* state) {
   close(socket);
 }
 
+/// Throws Error for a file that is no index of the model.
+void check_index(const ServeFlags& flags, const Embedder& embedder, Messages& messages) {
+  if (flags.index.empty()) return;
+  if (std::filesystem::exists(flags.index)) {
+    static_cast<void>(SearchIndex::open(flags.index, embedder));
+  } else {
+    messages.note(
+        fmt::format("index '{}': not there yet: serving without --check makes it", flags.index));
+  }
+}
+
 void serve(const ServeFlags& flags, Messages& messages) {
   if (flags.models.empty()) {
     constexpr std::chrono::seconds kLimit(5);
@@ -230,7 +243,9 @@ void serve(const ServeFlags& flags, Messages& messages) {
   if (embedder != nullptr) {
     const server::LibraryLimits limits = {.bytes = bytes_of(flags.library, "--max-library"),
                                           .batch_tokens = flags.batch_tokens};
-    library = std::make_unique<server::Library>(*embedder, flags.index, limits);
+    // A check changes nothing.
+    if (flags.check) check_index(flags, *embedder, messages);
+    library = std::make_unique<server::Library>(*embedder, flags.check ? "" : flags.index, limits);
   } else if (!flags.index.empty()) {
     throw UsageError("--index", "expected an embedding model among the models, found none");
   }

@@ -57,10 +57,12 @@ struct OptionField {
   std::vector<std::string> choices = {};
   /// The numbers that are allowed, both included. Whole numbers end at 2^30 at the latest.
   double least = 0, most = std::numeric_limits<double>::infinity();
-  /// `least` itself is not allowed.
-  bool is_above_least = false;
+  /// `least` itself is not allowed, or `most`.
+  bool is_above_least = false, is_below_most = false;
   /// The flag turns a bool off, as no_quotes.
   bool is_contrary = false;
+  /// A letter that stands for the flag, too.
+  std::string letter = {};
   /// A flag that stands for this choice, as --bf16 for --dtype bf16.
   std::string shorthand = {};
   /// Other options of the list, which must not be given beside it.
@@ -132,7 +134,8 @@ struct TextEncoding {
   /// "utf-8", "auto", or another one by the name that web pages use or iconv knows, as "latin-1"
   /// (which is read as windows-1252, as browsers do) or "utf-16". auto: UTF-8 where that is what
   /// all bytes are, else windows-1252. A byte-order mark (UTF-8, UTF-16, UTF-32) at the beginning
-  /// of a text counts more than the name.
+  /// of a text counts more than the name, and with "utf-8" and "auto" so does the look of UTF-16
+  /// without a mark.
   std::string name = "utf-8";
   /// Is told of what is not in the encoding, of bytes 0, and of what auto takes for windows-1252:
   /// one line for each text, which begins with its name.

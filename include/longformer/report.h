@@ -188,6 +188,18 @@ struct Evaluation {
 /// becomes U+FFFD. All else stays as it is, what is no JSON too.
 std::string standard_json(std::string_view text);
 
+/// A member of a JSON object. Its value is JSON as it is written, without blanks outside strings: a
+/// number keeps all of its digits, however long it is.
+struct JsonMember {
+  std::string name, value;
+};
+/// The members of an object in their order. The text must be well-formed JSON, here and below.
+std::vector<JsonMember> json_members(std::string_view object);
+/// The value of the last member of a name; empty: there is none.
+std::string json_member(std::string_view object, std::string_view name);
+/// The texts of the elements of a list, parts of it.
+std::vector<std::string_view> json_elements(std::string_view list);
+
 /// One JSON object on one line, keys in the order in which they are added. NaN and infinite numbers
 /// become null, control characters escapes.
 class JsonLine {

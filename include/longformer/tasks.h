@@ -528,6 +528,8 @@ Paragraph paragraph_of(std::string title, const std::string& text);
 /// A question of a data set with its name there.
 struct NamedMultiHopQuestion {
   std::string id;
+  /// The id as JSON: a number as it is written.
+  std::string id_json;
   /// Number of the record, or line, from 1.
   std::int64_t line = 0;
   MultiHopQuestion question;

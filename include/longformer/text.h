@@ -94,8 +94,8 @@ DocumentFormat document_format(const std::string& name);
 /// without a suffix is HTML when the content begins with <!doctype html or <html. All else is text.
 DocumentFormat document_format_of(const std::string& file, std::string_view content);
 
-/// Whether what begins so cannot be text: it has a byte 0 and no byte-order mark of UTF-16
-/// or UTF-32.
+/// Whether what begins so cannot be text: it has a byte 0, and is neither UTF-16 nor UTF-32 by its
+/// byte-order mark, nor UTF-16 by its bytes.
 bool is_binary(std::string_view beginning);
 
 /// The text of a document in UTF-8. Of Markdown (as GitHub reads it, with HTML inside) and HTML

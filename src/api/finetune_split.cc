@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
+#include "core/words.h"
 #include "engine/frame/split.h"
 #include "formats/json.h"
 
@@ -37,6 +39,42 @@ engine::Json counts_by_label(std::span<const engine::SplitRecord> records,
     counts[labels[i]] = {total[i] - taken[i], taken[i]};
   }
   return counts;
+}
+
+/// Note of classes that have too few examples to be in the part of each fold.
+std::string note_of(std::span<const engine::SplitRecord> records, const engine::SplitPlan& plan) {
+  if (plan.folds == 0 || plan.classes.empty()) return {};
+  std::vector<Index> all(records.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Index>(i);
+  const auto counts = engine::stratum_counts(records, all, plan.classes.size());
+  std::string found;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0 || counts[i] >= plan.folds) continue;
+    found += fmt::format("{}{} ({})", found.empty() ? "" : ", ", formats::quote(plan.classes[i]),
+                         counted(counts[i], "example"));
+  }
+  if (found.empty()) return {};
+  return fmt::format(
+      "folds: expected at least {} of each class, as there are folds, found fewer of {}: some "
+      "folds are evaluated without them",
+      counted(plan.folds, "example"), found);
+}
+
+/// The text of validation_split.json, where ids stand as the data have them.
+std::string file_of(const engine::Json& facts, std::span<const engine::SplitRecord> records,
+                    std::span<const Index> chosen) {
+  std::string text = facts.dump(1, ' ', false, engine::Json::error_handler_t::replace);
+  text.resize(text.rfind('\n'));
+  text += ",\n \"examples\": [";
+  const char* between = "\n";
+  for (const Index i : chosen) {
+    const engine::Origin& origin = records[at(i)].origin;
+    text += fmt::format("{}  {{\n   \"number\": {}", std::exchange(between, ",\n"), i + 1);
+    if (origin.line > 0) text += fmt::format(",\n   \"line\": {}", origin.line);
+    if (!origin.id.empty()) text += ",\n   \"id\": " + origin.id_json();
+    text += "\n  }";
+  }
+  return text + "\n ]\n}\n";
 }
 
 }  // namespace
@@ -82,16 +120,8 @@ DataSplit split_data(const FinetuneOptions& options, engine::DataSet& data) {
   if (!plan.classes.empty()) {
     split.facts["labels"] = counts_by_label(records, chosen, plan.classes);
   }
-  engine::Json file = split.facts;
-  file["examples"] = engine::Json::array();
-  for (const Index i : chosen) {
-    engine::Json one = {{"number", i + 1}};
-    const engine::Origin& origin = records[at(i)].origin;
-    if (origin.line > 0) one["line"] = origin.line;
-    if (!origin.id.empty()) one["id"] = origin.id;
-    file["examples"].push_back(std::move(one));
-  }
-  split.file = file.dump(1, ' ', false, engine::Json::error_handler_t::replace) + "\n";
+  split.note = note_of(records, plan);
+  split.file = file_of(split.facts, records, chosen);
   split.validation = data.split_off(chosen);
   return split;
 }

@@ -21,11 +21,17 @@ struct DataSplit {
   /// {"seed", "validation_split" or "folds" and "fold", "training", "validation", "labels"}:
   /// numbers of examples, in all and of each class; empty where the data are not split.
   engine::Json facts = engine::Json::object();
+  /// A note for the user; empty for none.
+  std::string note = {};
   /// The text of validation_split.json: `facts`, and line and id of each example that is evaluated
   /// on.
   std::string file = {};
 };
 inline constexpr const char* kSplitFile = "validation_split.json";
+
+/// Throws Error for a folder that holds the trainings of folds, into which another one shall not be
+/// written.
+void check_no_folds(const FinetuneOptions& options);
 
 /// Throws Error for data that cannot be split so.
 DataSplit split_data(const FinetuneOptions& options, engine::DataSet& data);

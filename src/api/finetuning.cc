@@ -275,6 +275,7 @@ FinetuneOptions used_options(const FinetuneOptions& options) {
   check_split(used);
   require(used.folds == 0 || used.fold > 0, OptionName("fold"),
           "expected the number of the fold to train, found none");
+  check_no_folds(used);
   choose_eval_strategy(used.training, used.has_validation());
   check(used.training);
   if (used.splits()) used.validation_path = used.train_path;
@@ -353,6 +354,7 @@ TrainingResult finetune(const std::string& folder, const FinetuneOptions& option
   if (options.global_attention) task.check_global_rule(options.global_attention->rule());
   const auto data = read_training_data(config, named, used);
   DataSplit split = split_data(used, *data);
+  if (!split.note.empty() && callbacks.training.note) callbacks.training.note(split.note);
   if (split.validation) tasks::check_classes(*data);
   check_options(used, *data);
   Beginning beginning(folder, task);

@@ -73,6 +73,8 @@ OptionFields fields(FinetuneOptions& options) {
                "seed, each class alike, examples of equal ids or texts together (none)",
        .type = "P",
        .most = 1,
+       .is_above_least = true,
+       .is_below_most = true,
        .excludes = {"validation_file"}},
       {.name = "folds",
        .value = &options.folds,

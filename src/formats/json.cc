@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/file_kind.h"
 #include "formats/json_dialect.h"
+#include "formats/json_text.h"
 #include "formats/new_file.h"
 #include "longformer/error.h"
 
@@ -155,40 +156,6 @@ std::string shortened(std::string text) {
   std::size_t end = kMaxShown;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80u) --end;
   return text.substr(0, end) + "…";
-}
-
-/// Position behind the JSON string that starts at `begin`. The text is known to be valid.
-std::size_t string_end(std::string_view text, std::size_t begin) {
-  std::size_t i = begin + 1;
-  while (text[i] != '"') i += text[i] == '\\' ? 2 : 1;
-  return i + 1;
-}
-
-std::size_t skip_spaces(std::string_view text, std::size_t i) {
-  return std::min(text.find_first_not_of(" \t\r\n", i), text.size());
-}
-
-/// Position behind the value that starts at `begin`. The text is known to be valid.
-std::size_t value_end(std::string_view text, std::size_t begin) {
-  std::size_t depth = 0;
-  std::size_t i = begin;
-  while (i < text.size()) {
-    const char c = text[i];
-    if (c == '"') {
-      i = string_end(text, i);
-    } else if (c == '{' || c == '[') {
-      ++depth, ++i;
-    } else if (c == '}' || c == ']') {
-      if (depth == 0) break;
-      --depth, ++i;
-    } else if (depth == 0) {
-      return std::min(text.find_first_of(",}] \t\r\n", i), text.size());
-    } else {
-      ++i;
-    }
-    if (depth == 0) break;
-  }
-  return i;
 }
 
 }  // namespace

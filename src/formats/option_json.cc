@@ -127,13 +127,15 @@ Json json_of(const OptionFields& fields) {
 namespace {
 
 void check_bounds(const OptionField& field, double value) {
-  const bool is_within =
-      value <= field.most && (field.is_above_least ? value > field.least : value >= field.least);
+  const bool is_within = (field.is_below_most ? value < field.most : value <= field.most) &&
+                         (field.is_above_least ? value > field.least : value >= field.least);
   if (is_within) return;
   const std::string least =
       fmt::format("{}{:g}", field.is_above_least ? "more than " : "at least ", field.least);
   const std::string most =
-      std::isinf(field.most) ? "" : fmt::format(" and at most {:g}", field.most);
+      std::isinf(field.most)
+          ? ""
+          : fmt::format(" and {} {:g}", field.is_below_most ? "less than" : "at most", field.most);
   fail(OptionName(field.name), "expected {}{}, found {:g}", least, most, value);
 }
 

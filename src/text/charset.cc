@@ -138,6 +138,19 @@ ByteOrderMark byte_order_mark(std::string_view bytes) {
   return {};
 }
 
+std::string_view utf16_without_mark(std::string_view bytes) {
+  constexpr std::size_t kLookedAt = 4096, kFewest = 2;
+  const std::size_t pairs = std::min(bytes.size(), kLookedAt) / 2;
+  if (pairs < kFewest || byte_order_mark(bytes).size > 0) return {};
+  std::size_t first = 0, second = 0;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    first += bytes[2 * i] == '\0' ? 1 : 0;
+    second += bytes[2 * i + 1] == '\0' ? 1 : 0;
+  }
+  if (first == 0 && 2 * second > pairs) return "utf-16le";
+  return second == 0 && 2 * first > pairs ? "utf-16be" : std::string_view();
+}
+
 bool may_become_mark(std::string_view bytes) {
   return std::any_of(kMarks.begin(), kMarks.end(), [&](const auto& row) {
     return bytes.size() < row.first.size() && row.first.starts_with(bytes);

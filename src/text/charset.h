@@ -21,6 +21,10 @@ struct ByteOrderMark {
 /// Recognises the marks of UTF-8, UTF-16 and UTF-32.
 ByteOrderMark byte_order_mark(std::string_view bytes);
 
+/// "utf-16le" or "utf-16be" for bytes that are one without a mark: of most characters one byte, the
+/// same one, is 0, as it is in the scripts of Europe. Empty for all others.
+std::string_view utf16_without_mark(std::string_view bytes);
+
 /// Whether more bytes may make a longer byte-order mark of them, or one at all.
 bool may_become_mark(std::string_view bytes);
 

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,12 +30,16 @@ std::vector<std::string> fields_of(std::string_view line, const DelimitedOptions
 char separator_of(std::string_view line, const DelimitedOptions& usual, std::string_view wanted,
                   std::size_t count = 0);
 
+/// The character that a line "sep=;" names, which Excel writes before the header.
+std::optional<char> named_separator(std::string_view line);
+
 class DelimitedReader {
  public:
   DelimitedReader(TextLines lines, const DelimitedOptions& options);
 
   /// Whether there was one more record. Empty lines are none. Throws Error about "file:line" for a
-  /// quote that is not closed and for text behind one that is; the next call goes on behind it.
+  /// quote that is not closed and for text behind one that is. The line is that of the opening
+  /// quote, and the next call goes on with the line behind it: no row is lost.
   bool next(std::vector<std::string>& fields);
   /// First line of the record read last, from 1.
   std::int64_t line() const { return begin_; }
@@ -43,14 +48,23 @@ class DelimitedReader {
   const std::string& path() const { return lines_.path(); }
 
  private:
+  struct Line {
+    std::string text, line_break;
+    std::int64_t number = 0, bytes = 0;
+  };
+
   /// Reads the field at `at`, and more lines where a quoted one goes on; leaves `at` behind it.
   std::string field(std::size_t& at);
   std::string quoted_field(std::size_t& at);
-  [[noreturn]] void refuse(std::int64_t line, std::string_view fault) const;
+  bool next_line();
+  /// Throws Error about the line where a quote opens; those behind it will be read again.
+  [[noreturn]] void refuse(std::int64_t opened, const std::string& fault);
 
   TextLines lines_;
   DelimitedOptions options_;
-  std::string text_;
+  Line line_;
+  /// Lines of the record before the last one, and those to read again.
+  std::deque<Line> before_, again_;
   std::int64_t begin_ = 0, bytes_ = 0;
 };
 

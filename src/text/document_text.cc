@@ -85,6 +85,7 @@ DocumentFormat document_format_of(const std::string& file, std::string_view cont
 bool is_binary(std::string_view beginning) {
   const std::string_view charset = text::byte_order_mark(beginning).charset;
   return !charset.starts_with("utf-16") && !charset.starts_with("utf-32") &&
+         text::utf16_without_mark(beginning).empty() &&
          beginning.find('\0') != std::string_view::npos;
 }
 

@@ -25,6 +25,12 @@ struct TextDecoder::Implementation {
   std::size_t bytes_before = 0;
   bool told = false;
 
+  /// The charset that bytes have where the user names none that has bytes 0; empty: that of the
+  /// name.
+  std::string_view unmarked(std::string_view bytes) const {
+    return charset == kUtf8 || charset == kAuto ? text::utf16_without_mark(bytes) : "";
+  }
+
   void tell(const std::string& what) {
     if (!std::exchange(told, true) && encoding.note) encoding.note(name + ": " + what);
   }
@@ -50,6 +56,10 @@ struct TextDecoder::Implementation {
     const text::ByteOrderMark mark =
         begin == 0 ? text::byte_order_mark(bytes) : text::ByteOrderMark();
     if (mark.size > 0) charset = mark.charset;
+    if (const std::string_view seen = begin == 0 ? unmarked(bytes) : ""; !seen.empty()) {
+      charset = seen;
+      tell(fmt::format("read as {}, though it has no byte-order mark", seen));
+    }
     const std::string_view rest = std::string_view(bytes).substr(mark.size);
     const std::string from = charset_of(rest);
     std::string found;
@@ -89,6 +99,7 @@ TextDecoder& TextDecoder::operator=(TextDecoder&&) noexcept = default;
 bool TextDecoder::takes_lines(std::string_view beginning) const {
   const std::string_view marked = text::byte_order_mark(beginning).charset;
   if (!marked.empty()) return marked == kUtf8;
+  if (!implementation_->unmarked(beginning).empty()) return false;
   const std::string& charset = implementation_->charset;
   return charset == kUtf8 || charset.starts_with("windows-125") || charset.starts_with("iso-8859-");
 }

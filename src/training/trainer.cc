@@ -244,11 +244,12 @@ void Trainer::resume() {
   const auto phases = static_cast<std::int64_t>(setup_.phases.size());
   require(state_.phase < phases, "{}: expected one of {} phases, found phase {}", state_file,
           phases, state_.phase + 1);
+  // How the data are split says more than how many there are.
+  check_setup(state_.setup, objective_.setup(), state_file);
   require(state_.micro_batches_per_epoch == phase().micro_batches_per_epoch,
           "{}: expected epochs of {} micro-batches, as data and batch size of the checkpoint have "
           "them, found {}",
           state_file, state_.micro_batches_per_epoch, phase().micro_batches_per_epoch);
-  check_setup(state_.setup, objective_.setup(), state_file);
   const std::string options_file = (folder / kOptionsFile).string();
   const Json options = formats::parse_json(to_json(setup_.options), "options");
   for (const std::string& text :

@@ -125,6 +125,7 @@ TEST_F(DocumentTableTest, FaultsOfTables) {
                {"a.csv: ", "\"text\"", "\"a\", \"b\"", "{text_field}"});
   expect_error(error("a.csv", "a\n1\n"), {"{delimiter}"});
   expect_error(error("a.csv", "text,text\n"), {"a.csv: ", "one column \"text\""});
+  expect_error(error("a.csv", "a,id\n1,2\n", {.id_field = "a"}), {"columns \"a\", \"id\""});
   expect_error(error("a.csv", "text\n", {.id_field = "k"}), {"a.csv: ", "\"k\"", "{id_field}"});
   expect_error(error("a.json", "{}", {.format = "json"}), {"a.json: ", "list of objects"});
   std::string objects;
@@ -132,6 +133,87 @@ TEST_F(DocumentTableTest, FaultsOfTables) {
   expect_error(error("a.jsonl", objects), {"a.jsonl: ", "20 objects", "\"a\"", "{text_field}"});
   EXPECT_EQ(read("a.jsonl", objects.substr(0, 9 * 19) + "{\"text\": \"a\"}\n" + objects).size(),
             50u);
+}
+
+TEST_F(DocumentTableTest, OneFaultOfAllRowsIsOneOfTheFile) {
+  const auto repeated = [](const std::string& line, int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += line;
+    return all;
+  };
+  const std::string good = "{\"text\": \"a\", \"id\": 1}\n";
+  for (const int count : {3, 20, 1000}) {
+    expect_error(error("a.jsonl", repeated(good, count), {.id_field = "k"}),
+                 {"a.jsonl: ", "\"k\" of the id", "\"id\", \"text\"", "{id_field}"});
+    expect_error(error("a.jsonl", repeated("<p>\n", count)), {"a.jsonl: ", "no JSON", "\"<p>\""});
+    expect_error(error("a.html", repeated("<p>\n", count)), {"a table", "column \"text\""});
+    expect_error(error("a.csv", "id,text\n" + repeated("1,2,3\n", count)),
+                 {"a.csv: ", "2 fields", "3 in the first", "\"id\", \"text\"", "{delimiter}"});
+    expect_error(error("a.csv", "id,text\n" + repeated("1,\"a\"b\n", count)),
+                 {"a.csv:2: ", "closing quote", "{quotes}"});
+    expect_error(error("a.csv", repeated("a,b\n", count), {.columns = {"text"}}),
+                 {"a.csv: ", "1 field", "2 in the first"});
+    expect_error(
+        error("a.json", "[" + repeated(good.substr(0, good.size() - 1) + ",", count) + good + "]",
+              {.format = "json", .id_field = "k"}),
+        {"a.json: ", "\"k\" of the id"});
+  }
+  // Two rows, and rows with several faults, are told one by one.
+  EXPECT_EQ(read("a.jsonl", good + good, {.id_field = "k"}).size(), 2u);
+  EXPECT_EQ(read("a.jsonl", repeated("{}\n", 2) + "3\n" + repeated("{}\n", 5)).size(), 8u);
+  EXPECT_EQ(read("a.jsonl", repeated("{}\n", 19) + good + repeated("{}\n", 30)).size(), 50u);
+}
+
+TEST_F(DocumentTableTest, JsonOfAnotherForm) {
+  for (const char* list : {"[{\"text\": \"a\"}]\n", "[\n {\"text\": \"a\"}\n]\n", "\n [1]\n"}) {
+    expect_error(error("a.jsonl", list), {"a.jsonl: ", "found a list", ".json", "--text-field"});
+  }
+  expect_error(error("a.jsonl", "{\n \"text\": \"a\"\n}\n"), {"a.jsonl: ", "several lines", "jq"});
+}
+
+TEST_F(DocumentTableTest, OpenQuotesLoseNoRow) {
+  const auto found = read("a.csv", "id,text\n1,a\n2,\"b\n3,c\n4,d\n");
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[1].line, 3);
+  EXPECT_NE(found[1].error.find("closing quote"), std::string::npos);
+  EXPECT_EQ(found[2].text, "c");
+  EXPECT_EQ(found[3].line, 5);
+  const auto closed = read("a.csv", "id,text\n1,\"a\n2,b\n3,\"c\"\n4,\"d\ne\"\n");
+  ASSERT_EQ(closed.size(), 4u);
+  EXPECT_EQ(closed[0].line, 2);
+  EXPECT_NE(closed[0].error.find("in line 4"), std::string::npos) << closed[0].error;
+  EXPECT_EQ(closed[1].text, "b");
+  EXPECT_EQ(closed[2].text, "c");
+  EXPECT_EQ(closed[3].text, "d\ne");
+  // The field before it spans lines.
+  const auto second = read("a.csv", "id,text\n\"1\n1\",\"a\n2,b\n");
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_EQ(second[0].line, 3);
+  EXPECT_EQ(second[1].text, "b");
+}
+
+TEST_F(DocumentTableTest, TheSeparatorThatExcelNames) {
+  for (const char* first : {"sep=;\n", "SEP=;\r\n", "\nsep=;\n"}) {
+    const auto found = read("a.csv", std::string(first) + "text;id\n\"a;b\";1\nc, d;2\n");
+    ASSERT_EQ(found.size(), 2u) << first;
+    EXPECT_EQ(found[0].text, "a;b");
+    EXPECT_EQ(found[1].text, "c, d");
+    EXPECT_EQ(found[1].id, "\"2\"");
+  }
+  EXPECT_EQ(read("a", "sep=|\ntext|id\na|1\n").at(0).text, "a");
+  EXPECT_EQ(read("a.csv", "sep=;\na;1\n", {.columns = {"text", "id"}}).at(0).text, "a");
+  EXPECT_EQ(read("a.csv", "sep=;\ntext~id\na~1\n", {.delimiter = "~"}).at(0).text, "a");
+  EXPECT_EQ(table_seen_in("sep=;\nid;a b\n1;2\n3;4\n"), "CSV with the columns \"id\", \"a b\"");
+}
+
+TEST_F(DocumentTableTest, IdsOfManyDigits) {
+  const std::string digits = "12345678901234567890123";
+  const std::string row = "{\"text\": \"a\", \"id\": " + digits + "}";
+  EXPECT_EQ(read("a.jsonl", row + "\n").at(0).id, digits);
+  EXPECT_EQ(read("a.json", "[" + row + "]", {.format = "json"}).at(0).id, digits);
+  EXPECT_EQ(read("a.json", "{\"data\": [" + row + "]}", {.format = "json"}).at(0).id, digits);
+  EXPECT_EQ(read("a.csv", "id,text\n1,a\n", {.text_field = "text", .id_field = "text"}).at(0).id,
+            "\"a\"");
 }
 
 TEST_F(DocumentTableTest, TablesInDisguise) {

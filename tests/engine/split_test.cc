@@ -144,8 +144,10 @@ TEST(ClassWeightsTest, WeightsThatAreGiven) {
   };
   expect_error(error("d=1"), {"class_weights", "a, b, c", "\"d\""});
   expect_error(error("a=1,a=2"), {"class_weights", "once", "\"a\""});
-  expect_error(error("a=0"), {"class_weights", "above 0", "\"a\""});
-  expect_error(error("a=-1"), {"class_weights", "above 0"});
+  expect_error(error("a=0"), {"class_weights", "1e-06 to 1e+06", "\"a\""});
+  expect_error(error("a=-1"), {"class_weights", "1e-06"});
+  expect_error(error("a=1e300"), {"class_weights", "1e+06"});
+  expect_error(error("so, b=1"), {"class_weights", "JSON object"});
   expect_error(error("a=nan"), {"class_weights"});
   expect_error(error("a"), {"class_weights", "label=weight", "'a'"});
   expect_error(error("a=1,"), {"class_weights", "label=weight"});

@@ -47,5 +47,27 @@ TEST(JsonLine, EscapesWhatATerminalWouldObey) {
             "{\"t\":\"\\u001b\\u007f\\u009b\\u202e\\u2069é\xe2\x80\xaf\"}");
 }
 
+TEST(JsonText, MembersAreAsTheyAreWritten) {
+  const std::string object =
+      " { \"a\" : 12345678901234567890123 , \"b\": [ 1.50, \"c, ]\" ],\n"
+      "\"q\\\"\": {\"x\": -0.0},\"a\":1e3 } ";
+  const auto members = json_members(object);
+  ASSERT_EQ(members.size(), 4u);
+  EXPECT_EQ(members[0].value, "12345678901234567890123");
+  EXPECT_EQ(members[1].value, "[1.50,\"c, ]\"]");
+  EXPECT_EQ(members[2].name, "q\"");
+  EXPECT_EQ(members[2].value, "{\"x\":-0.0}");
+  EXPECT_EQ(json_member(object, "a"), "1e3");
+  EXPECT_EQ(json_member(object, "q\""), "{\"x\":-0.0}");
+  EXPECT_EQ(json_member(object, "x"), "");
+  EXPECT_TRUE(json_members("{}").empty());
+}
+
+TEST(JsonText, ElementsAreParts) {
+  const std::vector<std::string_view> found = json_elements("[ {\"a\": [1, 2]} ,\n3.0,\"x,y\" ]");
+  EXPECT_EQ(found, (std::vector<std::string_view>{"{\"a\": [1, 2]}", "3.0", "\"x,y\""}));
+  EXPECT_TRUE(json_elements("[ ]").empty());
+}
+
 }  // namespace
 }  // namespace longformer::json_line_test

@@ -35,6 +35,7 @@ constexpr std::array kFormats =
     std::to_array<NamedFormat<AttentionFormat>>({{".tsv", "text", AttentionFormat::text},
                                                  {".txt", "text", AttentionFormat::text},
                                                  {".jsonl", "json", AttentionFormat::json},
+                                                 {".ndjson", "json", AttentionFormat::json},
                                                  {".json", "json", AttentionFormat::json},
                                                  {".npz", "npz", AttentionFormat::npz},
                                                  {".html", "html", AttentionFormat::html}});

@@ -26,20 +26,23 @@ struct CorefFlags {
   /// By --format or --json, else by the ending of the file, else lines. Throws UsageError.
   CoreferenceFormat form() const {
     constexpr std::array kFormats = std::to_array<NamedFormat<CoreferenceFormat>>(
-        {{".tsv", "text", CoreferenceFormat::text},
-         {".jsonl", "json", CoreferenceFormat::json},
+        {{".jsonl", "json", CoreferenceFormat::json},
+         {".ndjson", "json", CoreferenceFormat::json},
          {".json", "json", CoreferenceFormat::json},
          {".conll", "conll", CoreferenceFormat::conll},
          {".txt", "marked", CoreferenceFormat::marked},
          {".html", "html", CoreferenceFormat::html},
-         {".csv", "csv", CoreferenceFormat::table}});
-    if (model.json && suffix_of(output) == ".csv") {
+         {".csv", "csv", CoreferenceFormat::table},
+         {".tsv", "tsv", CoreferenceFormat::table}});
+    if (const std::string suffix = suffix_of(output);
+        model.json && (suffix == ".csv" || suffix == ".tsv")) {
       throw UsageError("--json", "expected a name that ends in .jsonl or .json beside it, found " +
                                      in_quotes(output));
     }
     if (model.json && !format.empty() && format != "json") {
       throw UsageError("--json and --format: expected one of them");
     }
+    if (!model.json && format == "text") return CoreferenceFormat::text;
     for (const auto& known : kFormats) {
       if (known.name == (model.json ? "json" : format)) return known.format;
     }

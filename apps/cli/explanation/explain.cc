@@ -18,33 +18,25 @@
 namespace longformer::cli {
 namespace {
 
-constexpr std::array kExplanationFormats =
-    std::to_array<NamedFormat<ExplanationFormat>>({{".tsv", "text", ExplanationFormat::text},
-                                                   {".txt", "text", ExplanationFormat::text},
-                                                   {".jsonl", "json", ExplanationFormat::json},
-                                                   {".json", "json", ExplanationFormat::json},
-                                                   {".html", "html", ExplanationFormat::html}});
-
 constexpr const char* kExplanations = "Explanations";
 
-/// --json chooses the form, else the ending of the file, else it is lines. Throws UsageError.
-ExplanationFormat format_of(const ExplainRun& run) {
-  const std::string suffix = suffix_of(run.model.output);
-  const auto* known =
-      std::ranges::find(kExplanationFormats, suffix, &NamedFormat<ExplanationFormat>::suffix);
-  if (known == kExplanationFormats.end() && !suffix.empty()) {
+/// Whether a page is asked for. Throws UsageError for an ending that is no form of explanations.
+bool is_page(const ModelFlags& model) {
+  constexpr std::array<std::string_view, 7> kKnown = {".tsv",    ".csv",  ".txt", ".jsonl",
+                                                      ".ndjson", ".json", ""};
+  const std::string suffix = suffix_of(model.output);
+  if (suffix != ".html") {
+    if (std::ranges::find(kKnown, suffix) != kKnown.end()) return false;
     throw UsageError("--output",
-                     "expected a name that ends in .tsv, .txt, .jsonl, .json or .html beside "
+                     "expected a name that ends in .csv, .tsv, .txt, .jsonl, .json or .html beside "
                      "--explain, found " +
-                         in_quotes(run.model.output));
+                         in_quotes(model.output));
   }
-  const ExplanationFormat named =
-      known == kExplanationFormats.end() ? ExplanationFormat::text : known->format;
-  if (run.model.json && !suffix.empty() && named != ExplanationFormat::json) {
-    throw UsageError(
-        "--output", "expected .json or .jsonl beside --json, found " + in_quotes(run.model.output));
+  if (model.json) {
+    throw UsageError("--output",
+                     "expected .json or .jsonl beside --json, found " + in_quotes(model.output));
   }
-  return run.model.json ? ExplanationFormat::json : named;
+  return true;
 }
 
 /// The parts that speak most for or against the class.
@@ -63,37 +55,35 @@ class ExplainingRun {
  public:
   ExplainingRun(const ExplainRun& run, Messages& messages)
       : run_(run),
-        format_(format_of(run)),
+        is_page_(is_page(run.model)),
         options_(run.flags.options),
         messages_(messages),
-        documents_(run.inputs, messages),
+        documents_(run.inputs, is_page_ ? ModelFlags() : run.model, messages,
+                   {"label", "score", "value", "begin", "end", "text"}),
         explainer_(Explainer::load(run.model.encoder_folder(), run.model.load_options(messages))) {
     options_.method = explain_method(run.flags.method);
     options_.reading = run.reading;
-    run.model.output.empty() ? output_.emplace() : output_.emplace(run.model.output);
-    if (format_ == ExplanationFormat::json) documents_.write_failures(*output_);
+    if (is_page_) page_.emplace(run.model.output);
   }
 
   void run() {
-    bool any = false;
     documents_.one_by_one([&](const Document& document) {
       return worked([&] {
-        if (any && format_ == ExplanationFormat::html) {
-          throw Error("expected one document for a page, found another");
-        }
+        if (any_ && is_page_) throw Error("expected one document for a page, found another");
         ExplainOptions options = options_;
         options.progress = documents_.report();
         const Explanation found = explained(document.text, options);
-        if (!any && format_ == ExplanationFormat::text) {
-          output_->write("document\tlabel\tscore\tvalue\tbegin\tend\ttext\n");
-        }
-        any = true;
         say(document, found);
+        any_ = true;
         return found.classification.tokens;
       });
     });
-    // Without its one document there is no page: the file is left as it was.
-    if (any || format_ == ExplanationFormat::json) output_->finish();
+    // Without its one document there is no page, and no text: the file is left as it was.
+    if (is_page_) {
+      if (any_) page_->finish();
+    } else if (any_ || documents_.results().has_rows()) {
+      documents_.results().finish();
+    }
   }
 
  private:
@@ -116,37 +106,51 @@ class ExplainingRun {
           "more --steps than {}, or another --baseline",
           document.label(), found.logit - found.baseline_logit, found.sum, found.steps));
     }
-    if (format_ == ExplanationFormat::html) {
-      output_->write(explanation_page({document, found, run_.model.model}));
-    } else if (format_ == ExplanationFormat::json) {
-      output_->write_object(document.json()
-                                .add_members(to_json(classes, run_.top_k))
-                                .add_json("explanation", to_json(found, document.text))
-                                .object());
+    Results& results = documents_.results();
+    if (is_page_) {
+      page_->write(explanation_page({document, found, run_.model.model}));
+    } else if (results.form() == ResultForm::rows) {
+      results.add(document.json()
+                      .add_members(to_json(classes, run_.top_k))
+                      .add_json("explanation", to_json(found, document.text)));
     } else {
-      write_lines(document, found);
+      write_parts(document, found);
     }
-    output_->flush();
   }
 
-  void write_lines(const Document& document, const Explanation& found) {
+  /// A row of a table, or a line of text, for each part.
+  void write_parts(const Document& document, const Explanation& found) {
+    Results& results = documents_.results();
+    if (!results.is_table() && !any_) {
+      results.output().write("document\tlabel\tscore\tvalue\tbegin\tend\ttext\n");
+    }
     const std::vector<std::size_t> starts = character_starts(document.text);
     for (const auto& [span, value] : strongest_parts(found, run_.flags.top)) {
       const std::size_t begin = starts[static_cast<std::size_t>(span.begin)];
       const std::size_t end = starts[static_cast<std::size_t>(span.end)];
-      output_->write(fmt::format("{}\t{}\t{:.4f}\t{:.6g}\t{}\t{}\t{}\n", document.field(),
-                                 on_one_line(found.label), found.score, value, span.begin, span.end,
-                                 on_one_line(document.text.substr(begin, end - begin))));
+      const std::string text = document.text.substr(begin, end - begin);
+      if (results.is_table()) {
+        JsonLine row = document.json();
+        row.add("label", found.label).add("score", found.score).add("value", value);
+        row.add("begin", span.begin).add("end", span.end).add("text", text);
+        results.add(row);
+      } else {
+        results.output().write(fmt::format("{}\t{}\t{:.4f}\t{:.6g}\t{}\t{}\t{}\n", document.field(),
+                                           on_one_line(found.label), found.score, value, span.begin,
+                                           span.end, on_one_line(text)));
+      }
     }
   }
 
   const ExplainRun& run_;
-  ExplanationFormat format_;
+  bool is_page_;
   ExplainOptions options_;
   Messages& messages_;
   DocumentStream documents_;
   Explainer explainer_;
-  std::optional<Output> output_;
+  std::optional<Output> page_;
+  /// Whether a document was explained.
+  bool any_ = false;
 };
 
 }  // namespace
@@ -158,7 +162,8 @@ void add_explain(CLI::App& verb, ExplainFlags& flags) {
                  "say what speaks for the class: gradient × input, integrated gradients, or "
                  "occlusion of sentences");
   add_number(verb, "--explain-top", flags.top, {.least = 0, .most = 1 << 30},
-             "text: words of each document, or sentences of occlusion, strongest first; 0 prints "
+             "text and tables: words of each document, or sentences of occlusion, strongest first; "
+             "0 prints "
              "all (20)");
   add_fields(verb, explain_fields(flags.options));
   for (CLI::Option* option : verb.get_options()) {

@@ -11,8 +11,6 @@
 
 namespace longformer::cli {
 
-enum class ExplanationFormat { text, json, html };
-
 struct ExplainFlags {
   /// Empty: nothing is explained.
   std::string method;

@@ -14,6 +14,8 @@ namespace longformer::engine {
 namespace {
 
 constexpr const char* kOption = "class_weights";
+/// Weights beyond these leave nothing of the loss of other classes in single precision.
+constexpr double kLeast = 1e-6, kMost = 1e6;
 
 using NamedWeights = std::vector<std::pair<std::string, double>>;
 
@@ -45,7 +47,9 @@ NamedWeights weights_of_list(const std::string& text) {
                             ? std::nullopt
                             : parsed_number<double>(std::string_view(part).substr(equals + 1));
     require(weight.has_value(), OptionName(kOption),
-            "expected balanced, or label=weight between commas, found '{}'", part);
+            "expected balanced, or label=weight between commas, found '{}' (labels with a comma "
+            "stand in a JSON object: {{\"a, b\": 2}})",
+            part);
     weights.emplace_back(part.substr(0, equals), *weight);
     begin = end + 1;
   }
@@ -64,8 +68,9 @@ ClassWeights explicit_weights(const NamedWeights& given, const std::vector<std::
     const auto place = static_cast<std::size_t>(found - labels.begin());
     require(!seen[place], OptionName(kOption), "expected each label once, found {} twice",
             formats::quote(label));
-    require(weight > 0 && std::isfinite(weight), OptionName(kOption),
-            "expected a weight above 0 for {}, found {}", formats::quote(label), weight);
+    require(weight >= kLeast && weight <= kMost, OptionName(kOption),
+            "expected a weight from {:g} to {:g} for {}, found {:g}", kLeast, kMost,
+            formats::quote(label), weight);
     seen[place] = true;
     weights.right[place] = weight;
   }

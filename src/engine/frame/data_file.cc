@@ -8,9 +8,18 @@
 
 #include "core/input_file.h"
 #include "formats/json.h"
+#include "longformer/report.h"
 
 namespace longformer::engine {
 namespace {
+
+using Names = std::vector<std::string>;
+
+Names names_in(const Json& object) {
+  Names names;
+  for (const auto& [name, value] : object.items()) names.push_back(name);
+  return names;
+}
 
 /// Whether a line is one record: an object, but not one that holds all records.
 bool is_json_line(const std::string& line) {
@@ -39,40 +48,61 @@ char delimiter_of(const DataOptions& options) {
   return given[0];
 }
 
-/// Whether the options give the id another name.
-bool has_own_id(const DataOptions& options) {
-  return !options.id_field.empty() && options.id_field != "id";
-}
-
-/// "id" for the name that the options give the id. Another column of that name gives it up.
-void call_id(std::vector<std::string>& columns, const DataOptions& options,
-             const std::string& path) {
-  if (!has_own_id(options)) return;
-  const std::size_t place =
-      known_column(columns, options.id_field, "the id", {path, Remedy::id_field});
-  std::replace(columns.begin(), columns.end(), std::string("id"), std::string("_id"));
-  columns[place] = "id";
-}
-
 /// Throws Error where a name that matters is that of two columns.
 void check_names(const std::vector<std::string>& columns, const DataOptions& options,
                  const std::string& path) {
   for (const std::string& name : {options.text_field, options.pair_field, options.label_field,
-                                  std::string("label"), std::string("id")}) {
+                                  options.id_field, std::string("label"), std::string("id")}) {
     require(name.empty() || std::ranges::count(columns, name) < 2, FileName{path},
             "expected one column {}, found two: the columns are {}", formats::quote(name),
             listed_columns(columns));
   }
 }
 
+/// Puts the id of the options into the member "id". Its own member stays where it is something else
+/// too.
 void call_id(Json& object, const DataOptions& options) {
+  if (options.id_field.empty()) return;
   const auto found = object.find(options.id_field);
-  require(found != object.end(), {Remedy::id_field},
-          "expected an id in the member {}, found no such member",
-          formats::quote(options.id_field));
-  Json id = std::move(*found);
-  object.erase(found);
+  if (found == object.end()) {
+    fail({Remedy::id_field}, "expected an id in the member {}, found no such member among {}",
+         formats::quote(options.id_field), listed_columns(names_in(object)));
+  }
+  if (options.id_field == "id") return;
+  Json id = *found;
+  const bool is_more = options.id_field == options.text_field ||
+                       options.id_field == options.pair_field ||
+                       options.id_field == options.label_field;
+  if (!is_more) object.erase(found);
   object["id"] = std::move(id);
+}
+
+/// The member that holds the id, by the name that it has in the file; null for none.
+const Json* id_member(const Json& object, const DataOptions& options, std::string& name) {
+  Names keys = {"id", "_id"};
+  if (!options.id_field.empty()) keys = {options.id_field};
+  for (const std::string& key : keys) {
+    const auto found = object.is_object() ? object.find(key) : object.end();
+    if (!object.is_object() || found == object.end() || is_none(*found)) continue;
+    name = key;
+    return &*found;
+  }
+  return nullptr;
+}
+
+/// Whether a text may be a whole number of more than 64 bits: see formats::parse_json_data.
+bool may_be_digits(const Json& value) {
+  constexpr std::size_t kDigits = 19;
+  if (!value.is_string()) return false;
+  const auto& text = value.get_ref<const std::string&>();
+  return text.size() >= kDigits && text.find_first_not_of("-0123456789") == std::string::npos;
+}
+
+/// Whether the text of the object is needed to write its id as it stands there.
+bool needs_text(const Json& object, const DataOptions& options) {
+  std::string name;
+  const Json* id = id_member(object, options, name);
+  return id != nullptr && (id->is_number_float() || may_be_digits(*id));
 }
 
 /// The list of records that a JSON value holds.
@@ -92,6 +122,16 @@ const Json& member(const Json& object, std::string_view key, std::string_view ki
 }
 
 }  // namespace
+
+std::string id_number(const Json& object, std::string_view text, const DataOptions& options) {
+  std::string name;
+  const Json* id = id_member(object, options, name);
+  if (id == nullptr) return {};
+  if (id->is_number_integer() || id->is_boolean()) return id->dump();
+  if (!needs_text(object, options)) return {};
+  const std::string written = json_member(text, name);
+  return written.starts_with('"') ? "" : written;
+}
 
 std::string place_of(const std::string& path, const Origin& origin) {
   std::string place = path;
@@ -116,21 +156,45 @@ void read_record(const std::string& place, const DataOptions& options, DataRepor
   }
 }
 
+namespace {
+
+/// The texts of the records of a file, where an id is written as it stands there; else none.
+std::vector<std::string_view> texts_of_records(std::string& text, const Json& records,
+                                               const DataOptions& options) {
+  const bool are_needed =
+      std::ranges::any_of(records, [&](const Json& one) { return needs_text(one, options); });
+  if (!are_needed) {
+    text = {};
+    return {};
+  }
+  const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  if (std::string_view(text).substr(begin).starts_with('{')) text = json_member(text, "data");
+  return json_elements(text);
+}
+
+}  // namespace
+
 void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
                   const std::function<void(const Json&, const Record&)>& read) {
-  const auto take = [&](const Json& object, const Record& record) {
+  const auto take = [&](const Json& object, Record& record, std::string_view text) {
     require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
-    if (!has_own_id(options)) return read(object, record);
+    record.id_number = id_number(object, text, options);
+    if (options.id_field.empty()) return read(object, record);
     Json renamed = object;
     call_id(renamed, options);
     read(renamed, record);
   };
   if (options.format == "json") {
-    const Json value = read_whole_json(path, options);
+    std::string text = read_whole_text(path, options);
+    const Json value = formats::parse_json_data(text, path);
+    const Json& records = records_of(value, path);
+    const std::vector<std::string_view> texts = texts_of_records(text, records, options);
     Record record;
-    for (const Json& object : records_of(value, path)) {
+    for (const Json& object : records) {
+      const auto place = static_cast<std::size_t>(record.number);
       record.place = fmt::format("{}: record {}", path, ++record.number);
-      read_record(record.place, options, report, [&] { take(object, record); });
+      read_record(record.place, options, report,
+                  [&] { take(object, record, texts.empty() ? "" : texts[place]); });
     }
     return;
   }
@@ -138,9 +202,9 @@ void read_objects(const std::string& path, const DataOptions& options, DataRepor
   std::string line;
   while (lines.next(line)) {
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    const Record record = {lines.number(), fmt::format("{}:{}", path, lines.number())};
+    Record record = {lines.number(), fmt::format("{}:{}", path, lines.number())};
     read_record(record.place, options, report,
-                [&] { take(formats::parse_json_data(line, "record"), record); });
+                [&] { take(formats::parse_json_data(line, "record"), record, line); });
   }
 }
 
@@ -160,6 +224,8 @@ void read_records(const std::string& path, const DataOptions& options, DataRepor
         for (std::size_t i = 0; i < fields.size(); ++i) {
           if (!fields[i].empty()) object[names[i]] = std::move(fields[i]);
         }
+        // A row without an id has an empty field.
+        if (object.contains(options.id_field)) call_id(object, options);
         read(object, record);
       });
 }
@@ -170,9 +236,22 @@ void read_rows(const std::string& path, const DataOptions& options, DataReport& 
   std::vector<std::string> fields, columns;
   text::DelimitedReader reader = open_table(lines_of(path, options), options, columns);
   begin(columns);
-  while (reader.next(fields)) {
+  std::optional<Error> fault;
+  const auto next = [&] {
+    fault.reset();
+    try {
+      return reader.next(fields);
+    } catch (const Error& error) {
+      // The rows behind a wrong quote can be read.
+      if (error.remedies().empty()) throw;
+      fault = error;
+      return true;
+    }
+  };
+  while (next()) {
     const Record record = {reader.line(), fmt::format("{}:{}", path, reader.line())};
     read_record(record.place, options, report, [&] {
+      if (fault) throw Error(fault->reason(), fault->remedies());
       require(fields.size() == columns.size(), "expected {} fields, found {}", columns.size(),
               fields.size());
       read(fields, record);
@@ -185,16 +264,21 @@ text::DelimitedReader open_table(TextLines lines, const DataOptions& options,
   const std::string path = lines.path();
   text::DelimitedOptions form = {.separator = options.format == "tsv" ? '\t' : ',',
                                  .quotes = options.quotes};
+  std::optional<char> named;
   const std::string* first = lines.peek();
-  while (first != nullptr && first->empty()) {
-    std::string empty;
-    lines.next(empty);
+  while (first != nullptr && (first->empty() || (!named && text::named_separator(*first)))) {
+    if (!first->empty()) named = text::named_separator(*first);
+    std::string skipped;
+    lines.next(skipped);
     first = lines.peek();
   }
   columns = options.columns;
   if (!options.delimiter.empty()) {
     form.separator = delimiter_of(options);
-  } else if (first != nullptr) {
+  } else if (named) {
+    form.separator = *named;
+  } else if (first != nullptr && columns.size() != 1) {
+    // Any character that is not in the line would make one field of it.
     form.separator = text::separator_of(*first, form, options.text_field, columns.size());
   }
   text::DelimitedReader reader(std::move(lines), form);
@@ -202,7 +286,9 @@ text::DelimitedReader open_table(TextLines lines, const DataOptions& options,
     require(reader.next(columns), FileName{path}, "expected a header, found an empty file");
   }
   check_names(columns, options, path);
-  call_id(columns, options, path);
+  if (!options.id_field.empty()) {
+    static_cast<void>(known_column(columns, options.id_field, "the id", {path, Remedy::id_field}));
+  }
   return reader;
 }
 
@@ -220,6 +306,21 @@ std::string listed_columns(const std::vector<std::string>& names) {
 std::size_t column_of(const std::vector<std::string>& columns, const std::string& name) {
   return static_cast<std::size_t>(std::find(columns.begin(), columns.end(), name) -
                                   columns.begin());
+}
+
+std::size_t id_column(const std::vector<std::string>& columns, const DataOptions& options) {
+  if (!options.id_field.empty()) return column_of(columns, options.id_field);
+  const std::size_t usual = column_of(columns, "id");
+  return usual < columns.size() ? usual : column_of(columns, "_id");
+}
+
+void check_any(const std::string& path, std::size_t examples, const DataReport& report,
+               std::string_view what) {
+  if (examples > 0) return;
+  require(report.skipped > 0, FileName{path}, "expected at least one {}, found none", what);
+  fail(FileName{path}, "expected at least one {}, found none: {} left out as broken, the first: {}",
+       what, report.skipped == 1 ? "1 record was" : fmt::format("all {} were", report.skipped),
+       report.first_skipped);
 }
 
 std::size_t known_column(const std::vector<std::string>& columns, const std::string& name,
@@ -313,6 +414,7 @@ std::string detect_format(const std::string& path, const DataOptions& options,
   if (is_json_line(line)) return "jsonl";
   if (line.starts_with('{') || line.starts_with('[')) return "json";
   if (line.starts_with("<?xml")) return "hyperpartisan";
+  if (text::named_separator(line)) return "csv";
   // A table that has no name, as one from a pipe.
   for (const auto& [between, format] : {std::pair(',', "csv"), std::pair('\t', "tsv"),
                                         std::pair(';', "csv"), std::pair('|', "csv")}) {
@@ -333,10 +435,8 @@ const std::string& string_member(const Json& object, std::string_view key) {
 
 const std::string& text_member(const Json& object, const DataOptions& options) {
   if (!object.contains(options.text_field)) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : object.items()) names.push_back(name);
     fail({Remedy::text_field}, "expected a string in the member {}, found no such member among {}",
-         formats::quote(options.text_field), listed_columns(names));
+         formats::quote(options.text_field), listed_columns(names_in(object)));
   }
   return string_member(object, options.text_field);
 }
@@ -365,6 +465,17 @@ std::string id_of(const Json& object) {
     if (found != object.end() && !is_none(*found)) return scalar_text(*found, "id");
   }
   return {};
+}
+
+std::string Origin::id_json() const {
+  if (!number.empty()) return number;
+  return id.empty() ? "null" : Json(id).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Origin origin_of(const Json& object, const Record& record) {
+  Origin origin = {.line = record.number, .id = id_of(object), .number = record.id_number};
+  if (!origin.number.empty() && !origin.id.empty()) origin.id = origin.number;
+  return origin;
 }
 
 }  // namespace longformer::engine

@@ -36,6 +36,11 @@ struct Origin {
   std::int64_t line = 0;
   /// Its name in the data set; empty when it has none.
   std::string id = {};
+  /// The name as JSON where it is no text: a number as it is written.
+  std::string number = {};
+
+  /// The name as JSON; null when it has none.
+  std::string id_json() const;
 };
 
 /// "file:line: id", for messages, as far as they are known.
@@ -46,6 +51,8 @@ struct Record {
   std::int64_t number = 0;
   /// "file:line" or "file: record 3", for messages.
   std::string place;
+  /// The JSON of the id where it is no text; empty for all others.
+  std::string id_number = {};
 };
 
 /// Reads one record, or throws Error that says what is wrong with it: then Error at `place`, or one
@@ -68,8 +75,8 @@ std::size_t known_column(const std::vector<std::string>& columns, const std::str
                          std::string_view what, const ColumnOption& option);
 
 /// Reads the rows of a CSV or TSV file behind its header, whose names `columns` takes: those of the
-/// options, or of the first row. The column of the id is called "id". The separator is that of the
-/// options, or one that the first line shows.
+/// options, or of the first row. The separator is that of the options, of a line "sep=;" before the
+/// header, or one that the first line shows.
 text::DelimitedReader open_table(TextLines lines, const DataOptions& options,
                                  std::vector<std::string>& columns);
 
@@ -87,6 +94,12 @@ void read_rows(const std::string& path, const DataOptions& options, DataReport& 
 
 /// Index of a column; the number of columns if there is no such column.
 std::size_t column_of(const std::vector<std::string>& columns, const std::string& name);
+/// The column of the id: that of the options, else "id" or "_id".
+std::size_t id_column(const std::vector<std::string>& columns, const DataOptions& options);
+
+/// Throws Error for a data set without examples, which tells of those that were left out.
+void check_any(const std::string& path, std::size_t examples, const DataReport& report,
+               std::string_view what = "example");
 
 /// The value of a whole JSON file of a data set.
 Json read_whole_json(const std::string& path, const DataOptions& options);
@@ -131,5 +144,10 @@ std::string scalar_text(const Json& value, std::string_view what);
 bool is_none(const Json& value);
 /// The member "id" or "_id" of an object as text; empty when there is none.
 std::string id_of(const Json& object);
+/// The JSON of an object's id, as it stands in the text of the object, where it is a number or
+/// truth value; empty for others.
+std::string id_number(const Json& object, std::string_view text, const DataOptions& options = {});
+/// Number and id of a record that holds an object.
+Origin origin_of(const Json& object, const Record& record);
 
 }  // namespace longformer::engine

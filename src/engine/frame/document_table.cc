@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "core/input_file.h"
+#include "core/words.h"
 #include "engine/frame/data_file.h"
 #include "formats/json.h"
 #include "longformer/report.h"
@@ -20,25 +23,32 @@ namespace {
 using Json = nlohmann::json;
 using Names = std::vector<std::string>;
 
-/// So many objects of a file may lack the text, one after another from its beginning.
-constexpr std::int64_t kMostWithoutText = 20;
+/// So many rows of a file are looked at before the first one is handed out.
+constexpr std::size_t kLookedAt = 20;
+/// Fewer of them with the same fault are faults of the rows, not of the file.
+constexpr std::size_t kFewest = 3;
 
 constexpr std::array kIdNames = {"id", "_id"};
+
+/// Faults that a file has in every row where it has them at all.
+enum class RowFault { none, no_json, no_object, no_text, no_id, no_question, fields, quotes };
+
+/// A row with what its fault is about: the names of its fields, or their number.
+struct TableRow {
+  TableDocument document = {};
+  RowFault fault = RowFault::none;
+  Names names = {};
+  std::size_t fields = 0;
+};
+
+std::string listed(const Names& names) {
+  return names.empty() ? "none" : engine::listed_columns(names);
+}
 
 std::string names_of(const Json& object) {
   Names names;
   for (const auto& [name, value] : object.items()) names.push_back(name);
-  return names.empty() ? "none" : engine::listed_columns(names);
-}
-
-/// The string in a field of an object. Throws Error.
-std::string string_field(const Json& object, const std::string& field) {
-  const auto value = object.find(field);
-  require(value != object.end(), "expected a string in the field {}, found no such field",
-          formats::quote(field));
-  require(value->is_string(), "expected a string in the field {}, found {}", formats::quote(field),
-          value->type_name());
-  return value->get<std::string>();
+  return listed(names);
 }
 
 std::string dumped(const Json& value) {
@@ -57,7 +67,9 @@ class RowSource {
   RowSource(const RowSource&) = delete;
   RowSource& operator=(const RowSource&) = delete;
 
-  virtual bool next(TableDocument& document) = 0;
+  virtual bool next(TableRow& row) = 0;
+  /// The fault that all of the first rows have, as a fault of the file; `count` rows were read.
+  virtual Error fault_of(const TableRow& first, std::size_t count) const = 0;
 };
 
 /// The fields that become a document.
@@ -65,102 +77,196 @@ struct FieldNames {
   std::string text, id, question;
 };
 
-/// Reads what is in the fields of an object; an Error is a fault of the object.
-void take_object(const Json& object, const FieldNames& fields, TableDocument& document) {
-  require(object.is_object(), "expected a JSON object with the field {}, found {}",
-          formats::quote(fields.text), object.is_discarded() ? "no JSON" : object.type_name());
+/// Throws Error for a fault of a row.
+void refuse_row(TableRow& row, RowFault fault, std::string reason) {
+  row.fault = fault;
+  throw Error(std::move(reason));
+}
+
+/// The string in a field of an object.
+std::string string_field(const Json& object, const std::string& field, RowFault fault,
+                         TableRow& row) {
+  const auto value = object.find(field);
+  if (value == object.end()) {
+    refuse_row(row, fault,
+               fmt::format("expected a string in the field {}, found no such field",
+                           formats::quote(field)));
+  }
+  require(value->is_string(), "expected a string in the field {}, found {}", formats::quote(field),
+          value->type_name());
+  return value->get<std::string>();
+}
+
+/// Reads what is in the fields of an object, whose text is `json`.
+void take_fields(const Json& object, std::string_view json, const FieldNames& fields,
+                 TableRow& row) {
+  TableDocument& document = row.document;
+  if (!object.is_object()) {
+    refuse_row(row, object.is_discarded() ? RowFault::no_json : RowFault::no_object,
+               fmt::format("expected a JSON object with the field {}, found {}",
+                           formats::quote(fields.text),
+                           object.is_discarded() ? std::string("no JSON") : object.type_name()));
+  }
+  // A number may have more digits than a parser keeps.
+  const auto id_of = [&](const Json& value, const std::string& name) {
+    return value.is_string() ? dumped(value) : json_member(json, name);
+  };
   if (!fields.id.empty()) {
     const auto id = object.find(fields.id);
-    require(id != object.end(), "expected an id in the field {}, found no such field",
-            formats::quote(fields.id));
-    document.id = dumped(*id);
+    if (id == object.end()) {
+      refuse_row(row, RowFault::no_id,
+                 fmt::format("expected an id in the field {}, found no such field",
+                             formats::quote(fields.id)));
+    }
+    document.id = id_of(*id, fields.id);
   }
   for (const char* name : kIdNames) {
     const auto id = object.find(name);
-    if (fields.id.empty() && document.id.empty() && id != object.end()) document.id = dumped(*id);
+    if (fields.id.empty() && document.id.empty() && id != object.end()) {
+      document.id = id_of(*id, name);
+    }
   }
   if (const auto title = object.find("title"); title != object.end() && title->is_string()) {
     document.title = title->get<std::string>();
   }
-  if (!fields.question.empty()) document.question = string_field(object, fields.question);
-  document.text = string_field(object, fields.text);
+  if (!fields.question.empty()) {
+    document.question = string_field(object, fields.question, RowFault::no_question, row);
+  }
+  document.text = string_field(object, fields.text, RowFault::no_text, row);
 }
 
-void take_object(const Json& object, const FieldNames& fields, bool& has_text,
-                 TableDocument& document) {
+/// A fault becomes the error of the row.
+void take_object(std::string_view json, const FieldNames& fields, TableRow& row) {
+  const Json object = Json::parse(json, nullptr, false);
   try {
-    take_object(object, fields, document);
-    has_text = true;
+    take_fields(object, json, fields, row);
   } catch (const Error& error) {
-    document.error = error.what();
+    row.document.error = error.what();
+    if (!object.is_object()) return;
+    for (const auto& [name, value] : object.items()) row.names.push_back(name);
   }
+}
+
+/// The fault of all objects of a file.
+Error fault_of_objects(const std::string& path, const FieldNames& fields, const TableRow& first,
+                       std::size_t count) {
+  const auto lacks = [&](const std::string& field, const char* use, std::vector<Remedy> remedies) {
+    return Error({.subject = path,
+                  .reason = fmt::format("expected the field {}{} in one of the first {} objects, "
+                                        "found none: their fields are {}",
+                                        formats::quote(field), use, count, listed(first.names)),
+                  .remedies = std::move(remedies)});
+  };
+  if (first.fault == RowFault::no_text) return lacks(fields.text, "", {Remedy::text_field});
+  if (first.fault == RowFault::no_id) return lacks(fields.id, " of the id", {Remedy::id_field});
+  if (first.fault == RowFault::no_question) return lacks(fields.question, " of the question", {});
+  return Error({.subject = path,
+                .reason = fmt::format("expected JSON objects with the field {}, found none in its "
+                                      "first {} records",
+                                      formats::quote(fields.text), count)});
 }
 
 class JsonLines final : public RowSource {
  public:
-  JsonLines(TextLines lines, FieldNames fields)
-      : lines_(std::move(lines)), fields_(std::move(fields)) {}
+  /// `is_named`: the name or the options say that the lines are objects.
+  JsonLines(TextLines lines, FieldNames fields, bool is_named)
+      : lines_(std::move(lines)), fields_(std::move(fields)), is_named_(is_named) {
+    const std::string* first = lines_.peek();
+    if (first == nullptr) return;
+    first_ = *first;
+    // Who talks through a pipe gets an answer to every line.
+    if (!is_read_once(lines_.path())) check_form();
+  }
 
-  bool next(TableDocument& document) override {
+  bool next(TableRow& row) override {
     std::string line;
     do {
       if (!lines_.next(line)) return false;
     } while (is_blank(line));
-    document.line = lines_.number();
-    document.bytes = lines_.bytes();
-    const Json object = Json::parse(standard_json(line), nullptr, false);
-    // Who talks through a pipe gets an answer to every line.
-    const bool lacks_text = !has_text_ && object.is_object() && !object.contains(fields_.text);
-    if (lacks_text && ++without_text_ == kMostWithoutText && !is_read_once(lines_.path())) {
-      require(false, {Remedy::text_field}, FileName{lines_.path()},
-              "expected the field {} in one of the first {} objects, found none: their fields are "
-              "{}",
-              formats::quote(fields_.text), kMostWithoutText, names_of(object));
-    }
-    take_object(object, fields_, has_text_, document);
+    row.document.line = lines_.number();
+    row.document.bytes = lines_.bytes();
+    take_object(standard_json(line), fields_, row);
     return true;
   }
 
+  Error fault_of(const TableRow& first, std::size_t count) const override {
+    if (first.fault != RowFault::no_json) {
+      return fault_of_objects(lines_.path(), fields_, first, count);
+    }
+    const std::string wanted =
+        is_named_ ? "a JSON object on each line"
+                  : fmt::format(
+                        "a table: JSON objects on lines or in a list, or CSV with the "
+                        "column {}",
+                        formats::quote(fields_.text));
+    return Error(
+        {.subject = lines_.path(),
+         .reason = fmt::format("expected {}, found no JSON in the first {} lines, which begin {}",
+                               wanted, count, formats::quote(first_)),
+         .remedies = {Remedy::text_field}});
+  }
+
  private:
+  /// Throws Error for JSON that is not one object on a line.
+  void check_form() const {
+    const std::size_t begin = std::min(first_.find_first_not_of(" \t"), first_.size());
+    const std::string_view text = std::string_view(first_).substr(begin);
+    const bool is_open = text.starts_with('{') && is_blank(text.substr(1));
+    require(!text.starts_with('['), FileName{lines_.path()},
+            "expected a JSON object on each line, found a list, which begins {}: name the file "
+            ".json and give --text-field, or write its objects on lines (jq -c '.[]')",
+            formats::quote(first_));
+    require(!is_open, FileName{lines_.path()},
+            "expected a JSON object on each line, found objects that go on over several lines: "
+            "write each on one line (jq -c .)");
+  }
+
   TextLines lines_;
   FieldNames fields_;
-  bool has_text_ = false;
-  std::int64_t without_text_ = 0;
+  bool is_named_;
+  std::string first_;
 };
 
 class JsonList final : public RowSource {
  public:
-  JsonList(TextLines lines, FieldNames fields) : fields_(std::move(fields)) {
+  JsonList(TextLines lines, FieldNames fields) : path_(lines.path()), fields_(std::move(fields)) {
     std::string text, line;
     std::int64_t bytes = 0;
     while (lines.next(line)) {
       text.append(line).append("\n");
       bytes += lines.bytes();
     }
-    list_ = Json::parse(standard_json(text), nullptr, false);
-    if (list_.is_object() && list_.contains("data")) {
-      Json data = std::move(list_["data"]);
-      list_ = std::move(data);
-    }
-    require(list_.is_array(), FileName{lines.path()},
+    text_ = standard_json(text);
+    const Json value = Json::parse(text_, nullptr, false);
+    const bool has_data = value.is_object() && value.contains("data");
+    const Json& list = has_data ? value["data"] : value;
+    require(list.is_array(), FileName{path_},
             "expected a list of objects, or an object with a list \"data\", found {}",
-            list_.is_discarded() ? "no JSON" : list_.type_name());
-    bytes_of_each_ = list_.empty() ? 0 : bytes / static_cast<std::int64_t>(list_.size());
+            list.is_discarded() ? "no JSON" : list.type_name());
+    if (has_data) text_ = json_member(text_, "data");
+    records_ = json_elements(text_);
+    bytes_of_each_ = records_.empty() ? 0 : bytes / static_cast<std::int64_t>(records_.size());
   }
 
-  bool next(TableDocument& document) override {
-    if (next_ == list_.size()) return false;
-    const Json object = std::exchange(list_[next_++], Json());
-    document.line = static_cast<std::int64_t>(next_);
-    document.bytes = bytes_of_each_;
-    bool has_text = false;
-    take_object(object, fields_, has_text, document);
+  bool next(TableRow& row) override {
+    if (next_ == records_.size()) return false;
+    const std::string_view record = records_[next_++];
+    row.document.line = static_cast<std::int64_t>(next_);
+    row.document.bytes = bytes_of_each_;
+    take_object(record, fields_, row);
     return true;
   }
 
+  Error fault_of(const TableRow& first, std::size_t count) const override {
+    return fault_of_objects(path_, fields_, first, count);
+  }
+
  private:
+  std::string path_;
   FieldNames fields_;
-  Json list_;
+  /// The list, and where its objects are.
+  std::string text_;
+  std::vector<std::string_view> records_;
   std::size_t next_ = 0;
   std::int64_t bytes_of_each_ = 0;
 };
@@ -169,18 +275,19 @@ class DelimitedRows final : public RowSource {
  public:
   DelimitedRows(const std::string& path, const DataOptions& options, TextLines lines,
                 const FieldNames& fields)
-      : reader_(engine::open_table(std::move(lines), options, columns_)) {
+      : path_(path), reader_(engine::open_table(std::move(lines), options, columns_)) {
     using engine::known_column;
     text_ = known_column(columns_, fields.text, "the text", {path, Remedy::text_field});
     question_ = fields.question.empty()
                     ? columns_.size()
                     : known_column(columns_, fields.question, "the question", {path});
-    id_ = engine::column_of(columns_, "id");
-    if (id_ == columns_.size()) id_ = engine::column_of(columns_, "_id");
+    id_ = engine::id_column(columns_, options);
     title_ = engine::column_of(columns_, "title");
+    has_header_ = options.columns.empty();
   }
 
-  bool next(TableDocument& document) override {
+  bool next(TableRow& row) override {
+    TableDocument& document = row.document;
     try {
       if (!reader_.next(fields_)) return false;
     } catch (const Error& error) {
@@ -189,48 +296,78 @@ class DelimitedRows final : public RowSource {
       if (error.remedies().empty()) throw;
       document.error = error.reason();
       document.remedies = error.remedies();
+      row.fault = RowFault::quotes;
       return true;
     }
     document.line = reader_.line();
     document.bytes = reader_.bytes();
     if (fields_.size() != columns_.size()) {
-      document.error = fmt::format("expected {} fields, as the header has, found {}",
-                                   columns_.size(), fields_.size());
+      document.error = fmt::format("expected {} fields, as {}, found {}", columns_.size(), source(),
+                                   fields_.size());
+      row.fault = RowFault::fields;
+      row.fields = fields_.size();
       return true;
     }
     const auto take = [&](std::size_t column) {
-      return column < fields_.size() ? std::move(fields_[column]) : std::string();
+      return column < fields_.size() ? fields_[column] : std::string();
     };
-    // The title may be the text.
-    if (title_ < fields_.size()) document.title = fields_[title_];
+    // A column may be the text and something else.
+    document.title = take(title_);
     if (id_ < fields_.size()) document.id = dumped(Json(fields_[id_]));
-    if (question_ < fields_.size()) document.question = fields_[question_];
-    document.text = take(text_);
+    document.question = take(question_);
+    document.text = std::move(fields_[text_]);
     return true;
   }
 
+  Error fault_of(const TableRow& first, std::size_t count) const override {
+    if (first.fault == RowFault::quotes) {
+      return Error({.subject = fmt::format("{}:{}", path_, first.document.line),
+                    .reason = fmt::format("{}, and so in each of the first {} rows",
+                                          first.document.error, count),
+                    .remedies = first.document.remedies});
+    }
+    return Error({.subject = path_,
+                  .reason = fmt::format("expected {} in each row, as {} ({}), found others in all "
+                                        "of the first {} rows, {} in the first",
+                                        counted(std::ssize(columns_), "field"), source(),
+                                        engine::listed_columns(columns_), count, first.fields),
+                  .remedies = {Remedy::delimiter, Remedy::quotes, Remedy::columns}});
+  }
+
  private:
+  std::string_view source() const { return has_header_ ? "the header has" : "there are columns"; }
+
+  std::string path_;
   Names columns_, fields_;
   text::DelimitedReader reader_;
   std::size_t text_ = 0, question_ = 0, id_ = 0, title_ = 0;
+  bool has_header_ = true;
 };
+
+/// Whether a line that begins an object is a list, or begins one that goes on in further lines.
+bool holds_list(const std::string& line) {
+  const Json value = Json::parse(standard_json(line), nullptr, false);
+  if (!value.is_discarded()) return value.contains("data") && value["data"].is_array();
+  const std::size_t last = line.find_last_not_of(" \t");
+  return std::string_view("{[,").find(line[last]) != std::string_view::npos;
+}
 
 /// The form of a table by its first line that is not blank.
 std::string format_by(const std::string& line, const DataOptions& options) {
   const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
   if (line.substr(begin).starts_with('[')) return "json";
-  if (line.substr(begin).starts_with('{')) return "jsonl";
-  if (!options.columns.empty()) return "csv";
+  if (line.substr(begin).starts_with('{')) return holds_list(line) ? "json" : "jsonl";
+  if (!options.columns.empty() || text::named_separator(line)) return "csv";
   for (const char separator : {',', ';', '\t', '|'}) {
     const Names fields = text::fields_of(line, {.separator = separator, .quotes = options.quotes});
     if (std::find(fields.begin(), fields.end(), options.text_field) != fields.end()) return "csv";
   }
-  // Its lines say what is wrong with them.
-  return "jsonl";
+  return {};
 }
 
 /// The names in a header of CSV, if the lines behind it have as many fields and it has names.
-Names header_seen_in(const Names& lines) {
+Names header_seen_in(Names lines) {
+  if (!lines.empty() && text::named_separator(lines.front())) lines.erase(lines.begin());
   if (lines.size() < 3) return {};
   const text::DelimitedOptions usual = {};
   const char separator = text::separator_of(lines.front(), usual, {});
@@ -318,16 +455,52 @@ struct DocumentTable::Implementation {
     } else if (options.format == "json") {
       rows = std::make_unique<JsonList>(std::move(*lines), std::move(fields));
     } else {
-      rows = std::make_unique<JsonLines>(std::move(*lines), std::move(fields));
+      const bool is_named = !options.format.empty();
+      rows = std::make_unique<JsonLines>(std::move(*lines), std::move(fields), is_named);
     }
     lines.reset();
+  }
+
+  /// Reads the first rows of a file, which tell whether all rows have one fault. Throws Error.
+  void look_ahead() {
+    bool has_fault = true;
+    while (has_fault && ahead.size() < kLookedAt) {
+      TableRow row;
+      try {
+        if (!rows->next(row)) break;
+      } catch (const Error&) {
+        failure = std::current_exception();
+        break;
+      }
+      ahead.push_back(std::move(row));
+      const RowFault fault = ahead.back().fault;
+      has_fault = fault != RowFault::none && fault == ahead.front().fault;
+    }
+    if (has_fault && ahead.size() >= kFewest) throw rows->fault_of(ahead.front(), ahead.size());
+  }
+
+  bool next_row(TableDocument& document) {
+    if (!rows) {
+      start();
+      if (!is_read_once(path)) look_ahead();
+    }
+    TableRow row;
+    if (!ahead.empty()) {
+      row = std::move(ahead.front());
+      ahead.pop_front();
+    } else if (failure) {
+      std::rethrow_exception(std::exchange(failure, nullptr));
+    } else if (!rows->next(row)) {
+      return false;
+    }
+    document = std::move(row.document);
+    return true;
   }
 
   bool next(TableDocument& document) {
     if (has_failed) return false;
     try {
-      if (!rows) start();
-      if (!rows->next(document)) return false;
+      if (!next_row(document)) return false;
     } catch (const Error&) {
       has_failed = true;
       throw;
@@ -341,6 +514,9 @@ struct DocumentTable::Implementation {
   std::string question_field;
   std::optional<TextLines> lines;
   std::unique_ptr<RowSource> rows;
+  /// Rows that were read to look at them, and what ended that.
+  std::deque<TableRow> ahead;
+  std::exception_ptr failure;
   std::int64_t read_lines = 0;
   bool has_failed = false, has_header = false;
 };

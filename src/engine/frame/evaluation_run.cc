@@ -72,7 +72,7 @@ Document EvaluationRun::document_of(const TextResult& result) {
 Json EvaluationRun::named(const Origin& origin) {
   Json prediction = Json::object();
   prediction["line"] = origin.line > 0 ? Json(origin.line) : Json();
-  prediction["id"] = origin.id.empty() ? Json() : Json(origin.id);
+  prediction["id"] = Json();
   return prediction;
 }
 
@@ -100,10 +100,17 @@ void EvaluationRun::finish() const {
           result.first_skipped);
 }
 
-void EvaluationRun::predict(const Json& prediction) const {
-  if (options.predictions) {
-    options.predictions(prediction.dump(-1, ' ', false, Json::error_handler_t::replace));
+void EvaluationRun::predict(const Json& prediction, const Origin& origin) const {
+  if (options.predictions) options.predictions(prediction_text(prediction, origin));
+}
+
+std::string prediction_text(const Json& prediction, const Origin& origin) {
+  JsonLine line;
+  for (const auto& [key, value] : prediction.items()) {
+    line.add_json(key, key == "id" ? origin.id_json()
+                                   : value.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
+  return line.object();
 }
 
 void EvaluationRun::add_labels(const ClassificationMetrics& metrics) {

@@ -74,6 +74,9 @@ struct EvaluationOptions {
   ProgressCallback progress = {};
 };
 
+/// The JSON of a prediction, whose member "id" becomes that of the origin, as the data have it.
+std::string prediction_text(const Json& prediction, const Origin& origin);
+
 /// Adds notes on reading the data for the reader of an evaluation; counts of skipped and empty
 /// examples are added.
 void tell(const DataReport& report, Evaluation& result);
@@ -152,7 +155,7 @@ class EvaluationRun {
   void answer(const Origin& origin, const Score& score) {
     Json prediction = named(origin);
     score(prediction);
-    predict(prediction);
+    predict(prediction, origin);
     ++result.examples;
   }
 
@@ -177,7 +180,7 @@ class EvaluationRun {
         if (!usable(record.origin, document_of(results[i]))) continue;
         Json prediction = named(record.origin);
         score(record, results[i], prediction);
-        predict(prediction);
+        predict(prediction, record.origin);
         count_text(results[i]);
       }
     }
@@ -185,7 +188,7 @@ class EvaluationRun {
   }
 
   bool wants_predictions() const { return static_cast<bool>(options.predictions); }
-  void predict(const Json& prediction) const;
+  void predict(const Json& prediction, const Origin& origin = {}) const;
   /// Whether a file of predictions in the published form is wanted.
   bool publishes() const { return static_cast<bool>(options.official_predictions); }
   /// Hands on a part of the file of predictions in the published form, where one is wanted.
@@ -200,7 +203,7 @@ class EvaluationRun {
   /// A record with what the pass has of it; one without examples is run by itself.
   Document measured(std::size_t number, const std::function<Reading()>& read) const;
   static Document document_of(const TextResult& result);
-  /// {"line", "id"} of a prediction.
+  /// {"line", "id"} of a prediction; the id is written at its end.
   static Json named(const Origin& origin);
   void count_text(const TextResult& result);
   void count_length(Index truncated, Index segments);

@@ -37,8 +37,9 @@ std::vector<TokenRange> rows_of(const ReadingOptions& options, Index tokens, Ind
 RowReader::RowReader(const Tokenizer& tokenizer, ReadingOptions options)
     : tokenizer_(tokenizer), options_(std::move(options)), around_(tokenizer) {
   const Index capacity = options_.max_tokens - around_.size();
-  require(capacity > 0, "rows: expected room for more than {} tokens, found {}", around_.size(),
-          options_.max_tokens);
+  require(capacity > 0, OptionName("max_length"),
+          "expected at least {} tokens, one more than stand around a text, found {}",
+          around_.size() + 1, options_.max_tokens);
   require(
       options_.too_long != TooLong::split || (options_.stride >= 0 && options_.stride < capacity),
       OptionName("stride"), "expected 0 to {} tokens, found {}", capacity - 1, options_.stride);

@@ -138,7 +138,7 @@ ChoiceData read_choices(const std::string& path, const DataOptions& given) {
   AnswerKind kind;
   read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
     ChoiceExample example;
-    example.origin = {record.number, id_of(object)};
+    example.origin = origin_of(object, record);
     example.question = choice_question(object);
     require(!example.question.choices.empty(), "expected at least one choice, found none");
     if (object.contains("candidates")) check_unique(example.question.choices);
@@ -149,7 +149,7 @@ ChoiceData read_choices(const std::string& path, const DataOptions& given) {
     check_known_alike(example, data);
     data.examples.push_back(std::move(example));
   });
-  require(!data.examples.empty(), "{}: expected at least one question, found none", path);
+  check_any(path, data.examples.size(), data.report, "question");
   return data;
 }
 

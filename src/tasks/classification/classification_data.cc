@@ -71,9 +71,11 @@ void take_bits(const Json& object, const std::vector<std::string>& classes,
   }
 }
 
-UnresolvedDocument document_of(const Json& object, const DataOptions& options, Read& read) {
+UnresolvedDocument document_of(const Json& object, const DataOptions& options, const Record& record,
+                               Read& read) {
   UnresolvedDocument document;
-  document.origin.id = id_of(object);
+  document.place = record.place;
+  document.origin = origin_of(object, record);
   document.text = text_member(object, options);
   if (object.contains(options.pair_field) && !is_none(object[options.pair_field])) {
     document.pair = string_member(object, options.pair_field);
@@ -120,7 +122,7 @@ Columns columns_of(const std::vector<std::string>& header, const DataOptions& op
   Columns columns = {.text = column_of(header, options.text_field),
                      .pair = column_of(header, options.pair_field),
                      .label = column_of(header, label),
-                     .id = column_of(header, "id"),
+                     .id = id_column(header, options),
                      .count = header.size(),
                      .classes = {}};
   if (columns.label == header.size() && options.label_field.empty()) {
@@ -223,10 +225,7 @@ void read_documents(const std::string& path, const DataOptions& options, DataRep
             "classification, found {}",
             format);
     read_objects(path, options, report, [&](const Json& object, const Record& record) {
-      UnresolvedDocument document = document_of(object, options, read);
-      document.place = record.place;
-      document.origin.line = record.number;
-      read.documents.push_back(std::move(document));
+      read.documents.push_back(document_of(object, options, record, read));
     });
   }
 }
@@ -323,6 +322,7 @@ ClassificationData read_classification(const std::string& path, const DataOption
   Documents& documents = read.documents;
   data.report.skipped = report.skipped;
   data.report.first_skipped = report.first_skipped;
+  check_any(path, documents.size(), data.report);
   data.problem = settle_problem(documents, options, target, data.report);
   // fastText marks each class of a document by its name.
   const bool may_have_places = !read.classes && options.format != "fasttext";
@@ -342,7 +342,7 @@ ClassificationData read_classification(const std::string& path, const DataOption
       if (data.examples.back().text.empty()) ++data.report.empty;
     });
   }
-  require(!data.examples.empty(), "{}: expected at least one example, found none", path);
+  check_any(path, data.examples.size(), data.report);
   return data;
 }
 

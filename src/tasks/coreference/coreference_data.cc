@@ -271,7 +271,8 @@ CoreferenceExample example_of(const Json& object, const Record& record,
   CoreferenceExample example;
   const auto key = object.find("doc_key");
   const bool has_key = key != object.end() && !key->is_null();
-  example.origin = {record.number, has_key ? scalar_text(*key, "doc_key") : id_of(object)};
+  example.origin = origin_of(object, record);
+  if (has_key) example.origin = {record.number, scalar_text(*key, "doc_key")};
   if (example.origin.id.empty()) example.origin.id = std::to_string(record.number);
   const bool has_lists = object.contains("sentences") || object.contains("tokens");
   MentionSpace space = {.words = kMostWords,
@@ -350,7 +351,7 @@ CoreferenceData read_coreference(const std::string& path, const DataOptions& giv
       data.examples.push_back(std::move(example));
     });
   }
-  require(!data.examples.empty(), "{}: expected at least one document, found none", path);
+  check_any(path, data.examples.size(), data.report, "document");
   count_examples(data);
   return data;
 }

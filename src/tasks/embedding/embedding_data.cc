@@ -157,7 +157,7 @@ Roles roles_by_order(const Json& object) {
 }
 
 void read_example(const Json& object, const Record& record, EmbeddingData& data) {
-  const Origin origin = {record.number, id_of(object)};
+  const Origin origin = origin_of(object, record);
   const auto has = [&](std::string_view name) { return object.contains(name); };
   const bool is_named = std::any_of(kAnchors.begin(), kAnchors.end(), has);
   if (has("text") && !is_named) {
@@ -213,7 +213,7 @@ EmbeddingData read_embedding_data(const std::string& path, const DataOptions& gi
   read_records(path, options, data.report, [&](const Json& object, const Record& record) {
     read_example(object, record, data);
   });
-  require(!data.examples.empty(), "{}: expected at least one example, found none", path);
+  check_any(path, data.examples.size(), data.report);
   return data;
 }
 

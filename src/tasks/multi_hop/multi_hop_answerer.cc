@@ -48,11 +48,13 @@ void fill(const tasks::MultiHopDecision& decision, const tasks::MultiHopLogits& 
   outcome.paragraph_logits = decision.paragraphs;
 }
 
-NamedMultiHopQuestion named(const nlohmann::ordered_json& object, const std::string& place,
-                            std::int64_t line) {
+NamedMultiHopQuestion named(std::string_view text, const std::string& place, std::int64_t line) {
+  const engine::Json object = formats::parse_json_data(text, place);
   try {
     require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
-    return {engine::id_of(object), line, tasks::multi_hop_question(object)};
+    const engine::Origin origin = engine::origin_of(
+        object, {.number = line, .place = place, .id_number = engine::id_number(object, text)});
+    return {origin.id, origin.id_json(), line, tasks::multi_hop_question(object)};
   } catch (const Error& error) {
     fail("{}: {}", place, error.what());
   }
@@ -149,7 +151,9 @@ std::vector<NamedMultiHopQuestion> parse_multi_hop_questions(std::string_view te
   require(begin != std::string_view::npos, "{}: expected questions as JSON, found an empty text",
           name);
   if (text[begin] == '[') {
-    for (const auto& object : formats::parse_json_data(text, name)) {
+    // The whole text must be JSON before its parts are taken.
+    static_cast<void>(formats::parse_json_data(text, name));
+    for (const std::string_view object : json_elements(text)) {
       const std::int64_t number = std::ssize(questions) + 1;
       questions.push_back(named(object, fmt::format("{}: record {}", name, number), number));
     }
@@ -160,7 +164,7 @@ std::vector<NamedMultiHopQuestion> parse_multi_hop_questions(std::string_view te
   while (lines.next(one)) {
     if (one.find_first_not_of(" \t") == std::string::npos) continue;
     const std::string place = fmt::format("{}:{}", name, lines.number());
-    questions.push_back(named(formats::parse_json_data(one, place), place, lines.number()));
+    questions.push_back(named(one, place, lines.number()));
   }
   return questions;
 }

@@ -95,9 +95,9 @@ std::vector<SupportingFact> facts_of(const Json& value) {
   return facts;
 }
 
-MultiHopExample example_of(const Json& object, std::int64_t number) {
+MultiHopExample example_of(const Json& object, const Record& record) {
   MultiHopExample example;
-  example.origin = {number, id_of(object)};
+  example.origin = origin_of(object, record);
   require(!example.origin.id.empty(),
           "expected the id of a question in the member \"_id\" or \"id\", found none");
   const auto has = [&](const char* key) { return object.contains(key) && !object[key].is_null(); };
@@ -157,12 +157,12 @@ MultiHopData read_multi_hop(const std::string& path, const DataOptions& given) {
   MultiHopData data;
   data.path = path;
   read_objects(path, options, data.report, [&](const Json& object, const Record& record) {
-    MultiHopExample example = example_of(object, record.number);
+    MultiHopExample example = example_of(object, record);
     data.missing_facts += example.missing_facts();
     if (example.question.paragraphs.empty()) ++data.report.empty;
     data.examples.push_back(std::move(example));
   });
-  require(!data.examples.empty(), "{}: expected at least one question, found none", path);
+  check_any(path, data.examples.size(), data.report, "question");
   return data;
 }
 

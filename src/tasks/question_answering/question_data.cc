@@ -88,9 +88,9 @@ void add_answers(const Json& object, const Context& context, std::vector<GoldAns
   }
 }
 
-QuestionExample question_of(const Json& object, const Context& context) {
+QuestionExample question_of(const Json& object, const Context& context, const Record& record) {
   QuestionExample example;
-  example.origin.id = id_of(object);
+  example.origin = origin_of(object, record);
   example.context = context.text;
   example.question = string_member(object, "question");
   const auto impossible = object.find("is_impossible");
@@ -114,8 +114,7 @@ QuestionExample question_of(const Json& object, const Context& context) {
   return example;
 }
 
-void add_example(QuestionExample example, std::int64_t line, QuestionData& data) {
-  example.origin.line = line;
+void add_example(QuestionExample example, QuestionData& data) {
   if (example.answers.empty()) ++data.unanswerable;
   if (example.context->empty()) ++data.report.empty;
   data.examples.push_back(std::move(example));
@@ -145,7 +144,11 @@ QuestionData read_questions(const std::string& path, const DataOptions& given) {
         ++number;
         read_record(fmt::format("record {}", number), options, data.report, [&] {
           require(question.is_object(), "expected an object, found {}", formats::shown(question));
-          add_example(question_of(question, context), number, data);
+          const Json id = question.contains("id") ? question["id"] : Json();
+          const Record record = {.number = number,
+                                 .place = {},
+                                 .id_number = id.is_number() ? id.dump() : std::string()};
+          add_example(question_of(question, context, record), data);
         });
       }
     });
@@ -156,10 +159,10 @@ QuestionData read_questions(const std::string& path, const DataOptions& given) {
       const std::string& text = string_member(object, "context");
       // Questions about one document usually follow each other.
       if (!context || *context->text != text) context.emplace(text);
-      add_example(question_of(object, *context), record.number, data);
+      add_example(question_of(object, *context, record), data);
     });
   }
-  require(!data.examples.empty(), "{}: expected at least one question, found none", path);
+  check_any(path, data.examples.size(), data.report, "question");
   return data;
 }
 

@@ -97,7 +97,7 @@ class QueryGatherer {
     const auto [place, is_new] = numbers_.emplace(query->get<std::string>(), data_.examples.size());
     if (is_new) {
       data_.examples.push_back(
-          {.origin = {record.number, id_of(object)}, .query = place->first, .texts = {}});
+          {.origin = origin_of(object, record), .query = place->first, .texts = {}});
     }
     auto& all = data_.examples[place->second].texts;
     std::ranges::move(texts, std::back_inserter(all));
@@ -144,7 +144,7 @@ RerankData read_rerank_data(const std::string& path, const DataOptions& given) {
   QueryGatherer gatherer(data, options);
   read_records(path, options, data.report,
                [&](const Json& object, const Record& record) { gatherer.read(object, record); });
-  require(!data.examples.empty(), "{}: expected at least one example, found none", path);
+  check_any(path, data.examples.size(), data.report);
   // Records of one query are one example.
   data.report.examples = std::ssize(data.examples);
   return data;

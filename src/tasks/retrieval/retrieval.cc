@@ -220,11 +220,11 @@ void predict(const JudgedQuery& query, const Ranking& ranking, const tasks::Retr
     options.official_predictions(tasks::run_lines(query.origin.id, ranking));
   }
   if (!options.predictions) return;
-  Json prediction = {{"line", query.origin.line}, {"id", query.origin.id}};
+  Json prediction = {{"line", query.origin.line}, {"id", Json()}};
   for (const auto& [name, value] : scores.named()) prediction["metrics"][name] = value;
   Json& found = prediction["ranking"] = Json::array();
   for (const auto& [id, score] : ranking) found.push_back({{"id", id}, {"score", score}});
-  options.predictions(prediction.dump(-1, ' ', false, Json::error_handler_t::replace));
+  options.predictions(engine::prediction_text(prediction, query.origin));
 }
 
 /// One evaluation.

@@ -154,8 +154,9 @@ RetrievalData read_retrieval(const std::string& folder, const DataOptions& optio
         const std::string& text = string_member(object, "text");
         require(numbers.emplace(id, queries.size()).second,
                 "expected an id that no other query has, found {} again", formats::quote(id));
-        queries.push_back(
-            {.origin = {record.number, std::move(id)}, .text = text, .relevance = {}});
+        queries.push_back({.origin = {record.number, std::move(id), record.id_number},
+                           .text = text,
+                           .relevance = {}});
       });
   read_judgements(data.judgements, options, numbers, queries, data.report);
   data.report.examples = 0;

@@ -12,7 +12,7 @@ namespace {
 struct UnresolvedWords {
   Origin origin;
   std::string place;
-  std::vector<std::string> words, labels;
+  std::vector<std::string> words = {}, labels = {};
 };
 
 std::string tags_field(const Json& object, const DataOptions& options) {
@@ -25,9 +25,8 @@ std::string tags_field(const Json& object, const DataOptions& options) {
       "none of them");
 }
 
-UnresolvedWords words_of(const Json& object, const DataOptions& options) {
-  UnresolvedWords document;
-  document.origin.id = id_of(object);
+UnresolvedWords words_of(const Json& object, const DataOptions& options, const Record& record) {
+  UnresolvedWords document = {.origin = origin_of(object, record), .place = record.place};
   for (const Json& word : list_member(object, "tokens")) {
     require(word.is_string(), "expected strings in the member \"tokens\", found {}",
             formats::shown(word));
@@ -66,10 +65,7 @@ void read_words(const std::string& path, const DataOptions& options, const Known
   require(options.format == "json" || options.format == "jsonl", OptionName("data.format"),
           "expected jsonl, json or conll for token classification, found {}", options.format);
   read_objects(path, options, report, [&](const Json& object, const Record& record) {
-    UnresolvedWords document = words_of(object, options);
-    document.place = record.place;
-    document.origin.line = record.number;
-    documents.push_back(std::move(document));
+    documents.push_back(words_of(object, options, record));
   });
 }
 
@@ -120,7 +116,7 @@ TaggingData read_tagging(const std::string& path, const DataOptions& given,
       data.examples.push_back(std::move(example));
     });
   }
-  require(!data.examples.empty(), "{}: expected at least one example, found none", path);
+  check_any(path, data.examples.size(), data.report);
   return data;
 }
 

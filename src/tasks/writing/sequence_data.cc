@@ -46,14 +46,15 @@ struct Columns {
   std::string target_name = {};
 };
 
-Columns columns_of(const Names& header, const FieldNames& names, const std::string& path) {
+Columns columns_of(const Names& header, const FieldNames& names, const DataOptions& options,
+                   const std::string& path) {
   const auto is_there = [&](const std::string& name) {
     return column_of(header, name) < header.size();
   };
   try {
     const std::string source = chosen(names.source, "documents", is_there);
     const std::string target = chosen(names.target, "texts to write", is_there);
-    return {column_of(header, source), column_of(header, target), column_of(header, "id"),
+    return {column_of(header, source), column_of(header, target), id_column(header, options),
             header.size(), target};
   } catch (const Error& error) {
     throw Error(
@@ -66,7 +67,7 @@ void read_table(const DataOptions& options, const FieldNames& names, SequenceDat
   Columns columns;
   read_rows(
       data.path, options, data.report,
-      [&](const Names& header) { columns = columns_of(header, names, data.path); },
+      [&](const Names& header) { columns = columns_of(header, names, options, data.path); },
       [&](Names& fields, const Record& record) {
         SequenceExample example = {.origin = {.line = record.number},
                                    .source = fields[columns.source],
@@ -93,13 +94,13 @@ SequenceData read_sequences(const std::string& path, const DataOptions& given) {
       const auto is_there = [&](const std::string& name) { return object.contains(name); };
       const std::string target = chosen(names.target, "a text to write", is_there);
       SequenceExample example = {
-          .origin = {record.number, id_of(object)},
+          .origin = origin_of(object, record),
           .source = string_member(object, chosen(names.source, "a document", is_there)),
           .target = string_member(object, target)};
       add(std::move(example), target, options.skip_invalid, data);
     });
   }
-  require(!data.examples.empty(), "{}: expected at least one example, found none", path);
+  check_any(path, data.examples.size(), data.report);
   return data;
 }
 

@@ -53,7 +53,7 @@ class TestForms:
         scored = run("evaluate", "--score", file, file, "--json").passes().json[0]
         assert scored["metrics"]["conll_f1"] == pytest.approx(1)
 
-    @pytest.mark.parametrize("ending,first", [("tsv", "--text:1\t1\t"), ("jsonl", '{"file":'), ("txt", ""),
+    @pytest.mark.parametrize("ending,first", [("tsv", "file\tline\tid\tcluster\t"), ("csv", "file,line,id,cluster,"), ("jsonl", '{"file":'), ("txt", ""),
                                               ("html", "<!DOCTYPE html>")])
     def test_the_ending_chooses_the_form(self, ending, first, tmp_path):
         file = tmp_path / f"out.{ending}"

@@ -88,7 +88,7 @@ class TestJsonAsPythonReadsIt:
         ids = ["123456789012345678901", "123456789012345678902"]
         data = write(tmp_path / "d.jsonl", "".join(f'{{"id": {i}, "text": "a", "label": "good"}}\n' for i in ids))
         run("evaluate", CLASSIFIER, data, "--predictions", tmp_path / "p")
-        assert [json.loads(line)["id"] for line in (tmp_path / "p").read_text().splitlines()] == ids
+        assert [json.loads(line)["id"] for line in (tmp_path / "p").read_text().splitlines()] == [int(i) for i in ids]
 
     def test_lines_that_are_none_say_so(self, tmp_path):
         data = write(tmp_path / "d.jsonl", '{"text": "a"}\n["text"]\n{"text"\n')

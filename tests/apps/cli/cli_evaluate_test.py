@@ -48,7 +48,7 @@ class TestClasses:
         classes = run("classify", CLASSIFIER, reviews, "--field", "text", "--json", "--top-k", 0).works().json
         assert [row["prediction"] for row in said] == [row["labels"][0]["label"] for row in classes]
         assert [row["label"] for row in said] == LABELS
-        assert [(row["line"], row["id"]) for row in said] == [(i + 1, str(i)) for i in range(5)]
+        assert [(row["line"], row["id"]) for row in said] == [(i + 1, i) for i in range(5)]
         for row, one in zip(said, classes):
             scores = {label["label"]: label["score"] for label in one["labels"]}
             np.testing.assert_allclose([row["scores"][k] for k in scores], list(scores.values()), rtol=1e-6)

@@ -249,7 +249,7 @@ class TestAttention:
     def test_bad_input(self, led):
         folder, _ = led
         run("attention", folder, "--text", "fox", "--summary", "a", "-o", "x.png").fails(2, ".html")
-        run("attention", folder, "--text", "fox", "--summary", "").fails(2, "--summary: expected a text")
+        run("attention", folder, "--text", "fox", "--summary", "").fails(2, "--summary: expected a value")
         run("attention", folder, "--text", "fox", "--summary", "a " * 40).fails(1, "32")
         run("attention", FIXTURES / "tiny_bert", "--text", "fox", "--summary", "a").fails(1, "led, bart,")
 

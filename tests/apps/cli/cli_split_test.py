@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 from cli_best_model_test import TASKS
-from cli_test import BERT, BINARY, ROBERTA, run
+from cli_test import BERT, BINARY, FIXTURES, ROBERTA, run
 from cli_training_test import CHOOSER, CLASSIFIER, FAST, QA, TAGGER, ran, tensors, text, without_dropout, write
 
 FEW = ["--max-steps", 2, *FAST, "--gradient-accumulation-steps", 1]
@@ -104,7 +104,15 @@ class TestSplit:
         (["--class-weights", "balanced", "--label-smoothing-factor", 0.1], ["--class-weights", "smoothing"]),
         (["--class-weights", "good=2,nice=1"], ["--class-weights", "nice", "bad, fair, good"]),
         (["--class-weights", "even"], ["--class-weights", "balanced", "'even'"]),
-        (["--class-weights", "good=-1"], ["--class-weights", "above 0"]),
+        (["--class-weights", "good=-1"], ["--class-weights", "from 1e-06 to 1e+06", "found -1"]),
+        (["--class-weights", "good=1e300"], ["--class-weights", "1e+06", "1e+300"]),
+        (["--class-weights", "good=nan"], ["--class-weights", "1e+06", "nan"]),
+        (["--class-weights", "good=inf"], ["--class-weights", "1e+06", "inf"]),
+        (["--class-weights", '{"good": Infinity}'], ["--class-weights", "1e+06", "inf"]),
+        (["--class-weights", "so, la=1"], ["--class-weights", "JSON object", '{"a, b": 2}']),
+        (["--validation-split", 0], ["--validation-split", "above 0"]),
+        (["--max-length", 2], ["--max-length", "at least 3 tokens", "found 2"]),
+        (["--max-length", 1, "--truncate"], ["--max-length", "at least 3 tokens"]),
         (["--max-length", 100000], ["--max-length", "found 100000"]),
         (["--max-length", 20, "--max-source-length", 10], ["--max-length", "10"]),
     ])  # fmt: skip
@@ -183,8 +191,38 @@ class TestFolds:
         assert done.json[0] == json.loads((tmp_path / "whole" / "folds.json").read_text())
         for fold in ("fold-1", "fold-2"):
             assert (out / fold / "model.safetensors").read_bytes() == (tmp_path / "whole" / fold / "model.safetensors").read_bytes()
-        other = ["--folds", 3, *flags[2:]]
-        assert run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "whole", *other).code != 0
+        for folds in (3, 5):
+            other = ["--folds", folds, *flags[2:], "--resume-from-checkpoint", "last"]
+            failed = run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "whole", *other)
+            assert failed.code == 2 and "--folds: expected 2, as the cross-validation in" in failed.err and f"found {folds}" in failed.err
+
+    def test_the_number_of_folds_is_told_where_one_was_stopped(self, reviews, tmp_path):
+        """The first fold has a checkpoint, and no model yet."""
+        flags = ["--folds", 2, "--fold", 1, "--max-steps", 3, "--save-steps", 2, "--gradient-accumulation-steps", 1]
+        ran("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "out" / "fold-1", *flags)
+        for file in ("config.json", "model.safetensors", "validation_split.json"):
+            (tmp_path / "out" / "fold-1" / file).unlink()
+        flags = ["--folds", 3, "--max-steps", 3, "--save-steps", 2, "--gradient-accumulation-steps", 1, "--resume-from-checkpoint", "last"]
+        failed = run("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "out", *flags)
+        assert failed.code == 1 and "split of the data: folds: expected 2 as the checkpoint has it, found 3" in failed.err, failed.err
+
+    @pytest.mark.parametrize("flags", [["--folds", 3, "--fold", 2], ["--validation-split", 0.2], ["--folds", 3, "--fold", 1, "--overwrite-output-dir"]])
+    def test_their_folder_takes_no_other_training(self, flags, reviews, tmp_path):
+        out = tmp_path / "out"
+        ran("finetune", CLASSIFIER, reviews, "--output-dir", out, "--folds", 3, *FEW)
+        before = sorted(path for path in out.rglob("*"))
+        failed = run("finetune", CLASSIFIER, reviews, "--output-dir", out, *flags, *FEW).fails(1, "output_dir: ", "folds of a cross-validation")
+        assert ("fold-" in failed.err) == ("--fold" in flags) and sorted(path for path in out.rglob("*")) == before
+        # The folder of a fold is a training as any other.
+        if "--overwrite-output-dir" in flags:
+            ran("finetune", CLASSIFIER, reviews, "--output-dir", out / "fold-1", *flags, *FEW)
+
+    def test_classes_with_fewer_examples_are_told_once(self, reviews, tmp_path):
+        done = ran("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "out", "--folds", 6, *FEW)
+        notes = [line for line in done.err.splitlines() if "as there are folds" in line]
+        assert len(notes) == 1 and '"fair" (5 examples)' in notes[0] and "good" not in notes[0], done.err
+        done = ran("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "five", "--folds", 5, *FEW)
+        assert "as there are folds" not in done.err
 
 
 class TestClassWeights:
@@ -220,6 +258,14 @@ class TestClassWeights:
             out = tmp_path / weights[:3].strip("{\"")
             ran("finetune", model or CLASSIFIER, data, "--output-dir", out, "--class-weights", weights, *flags, *FEW)
             assert log_of(out)[0]["class_weights"]
+
+    def test_labels_with_commas(self, tmp_path):
+        data = write(tmp_path / "data.jsonl", [{"text": text(4, i), "label": "a,b" if i % 3 else "c=d"} for i in range(9)])
+        flags = ["--task", "classify", "--output-dir", tmp_path / "out", *FEW]
+        ran("finetune", BERT, data, "--class-weights", '{"a,b": 2, "c=d": 3}', *flags)
+        assert log_of(tmp_path / "out")[0]["class_weights"] == {"a,b": 2.0, "c=d": 3.0}
+        failed = run("finetune", BERT, data, "--class-weights", "a,b=1", *flags, "--overwrite-output-dir")
+        assert failed.code == 2 and "JSON object" in failed.err and "'a'" in failed.err
 
     def test_numbers_have_no_classes(self, tmp_path):
         data = write(tmp_path / "data.jsonl", [{"text": text(4, i), "label": i + 0.5} for i in range(8)])
@@ -273,6 +319,21 @@ class TestEnd:
 
 
 class TestMaxLength:
+    @pytest.mark.parametrize("arguments", [
+        ["classify", CLASSIFIER, "--text", "a"], ["ner", TAGGER, "--text", "a"], ["qa", QA, "-q", "a", "--text", "a"],
+        ["embed", BERT, "--text", "a"], ["fill-mask", ROBERTA, "--text", "a <mask>"], ["rerank", FIXTURES / "rerankers" / "bert", "a", "--text", "b"],
+        ["choose", CHOOSER, "--question", "a", "--choice", "b", "--choice", "c"], ["tokenize", BERT, "--text", "a b"],
+        ["compare", BERT, BERT, "--text", "a b"], ["evaluate", CLASSIFIER, "DATA"]])  # fmt: skip
+    @pytest.mark.parametrize("length", [1, 2])
+    @pytest.mark.parametrize("more", [[], ["--truncate"]])
+    def test_that_leaves_no_room(self, arguments, length, more, tmp_path):
+        """Nothing but special tokens would be read."""
+        if more and arguments[0] in ("tokenize", "compare"):
+            return
+        data = write(tmp_path / "data.jsonl", [{"text": "the", "label": "good"}, {"text": "of", "label": "bad"}])
+        arguments = [data if one == "DATA" else one for one in arguments]
+        run(*arguments, "--max-length", length, *more).fails(2, "--max-length: expected at least", f"found {length}")
+
     def test_is_that_of_the_model(self, tmp_path):
         """Cut at N tokens, a document is the text of these tokens, as max_length of transformers has it."""
         words = text(40, 3)

@@ -115,6 +115,36 @@ class TestClassify:
         assert [row["id"] for row in ids] == IDS and [row["row"] for row in ids] == ["0", "1", "2", "3"]
 
 
+class TestExplanations:
+    FLAGS = ["classify", CLASSIFIER, "--explain", "gradient", "--explain-top", 3]
+
+    def test_are_rows(self, tmp_path, table):
+        said = run(*self.FLAGS, table, "--json").passes().json
+        for name, delimiter in (("out.csv", ","), ("out.tsv", "\t")):
+            run(*self.FLAGS, table, "-o", tmp_path / name).passes()
+            rows = rows_of(tmp_path / name, delimiter)
+            assert list(rows[0]) == ["file", "line", "id", "label", "score", "value", "begin", "end", "text", "error"]
+            assert list(dict.fromkeys(row["id"] for row in rows)) == IDS
+            for row in rows:
+                line = next(line for line in said if line["id"] == row["id"])
+                text = dict(zip(IDS, ODD))[row["id"]]
+                assert row["label"] == line["explanation"]["label"] and text[int(row["begin"]) : int(row["end"])] == row["text"]
+                values = {(part["begin"], part["end"]): part["value"] for part in line["explanation"]["words"]}
+                assert float(row["value"]) == pytest.approx(values[int(row["begin"]), int(row["end"])], abs=1e-6)
+
+    def test_failed_documents_are_rows(self, tmp_path):
+        (tmp_path / "in.csv").write_text("id,text\n1,a\n2,a,b\n3,b\n")
+        for name in ("out.csv", "out.jsonl"):
+            assert run(*self.FLAGS, "in.csv", "-o", name, folder=tmp_path).code == 1
+        rows = [row for row in rows_of(tmp_path / "out.csv") if row["error"]]
+        assert [row["line"] for row in rows] == ["3"] and "found 3" in rows[0]["error"]
+        assert {row["id"] for row in rows_of(tmp_path / "out.csv")} == {"1", "", "3"}
+
+    def test_wrong_names(self, tmp_path):
+        run(*self.FLAGS, "--text", "a", "-o", tmp_path / "a.npy").fails(2, "-o: ", ".html")
+        run(*self.FLAGS, "--text", "a", "-o", tmp_path / "a.csv", "--json").fails(2, "--json")
+
+
 class TestEmbed:
     def test_tables_and_arrays_say_the_same(self, tmp_path, table):
         for name in ("v.npy", "v.csv", "v.jsonl"):

@@ -143,9 +143,33 @@ class TestCsv:
         assert f"{file}:6: expected a separator behind a closing quote" in done.err and "--no-quotes" in done.err
 
     def test_a_quote_that_stays_open(self, tmp_path):
+        """It is told with its line, and the rows behind it are read."""
         (tmp_path / "a.csv").write_text('id,text\n1,a\n2,"b\n3,c\n')
         done, found = texts("a.csv", folder=tmp_path)
-        assert done.code == 1 and list(found.values()) == ["a"] and "a.csv:3: expected a closing quote" in done.err
+        assert done.code == 1 and sorted(found.items()) == [(2, "a"), (4, "c")] and "a.csv:3: expected a closing quote" in done.err
+        (tmp_path / "a.csv").write_text('id,text\n1,a\n2,"b\n3,c\n4,"d"\n5,e\n')
+        done, found = texts("a.csv", folder=tmp_path)
+        assert done.code == 1 and sorted(found.items()) == [(2, "a"), (4, "c"), (5, "d"), (6, "e")]
+        assert "a.csv:3: expected a separator behind the closing quote in line 5" in done.err
+
+    def test_quotes_in_data_sets(self, tmp_path):
+        (tmp_path / "a.csv").write_text('text,label\na,good\n"b,bad\nc,good\nd,bad\n')
+        run("evaluate", CLASSIFIER, "a.csv", folder=tmp_path).fails(1, "a.csv:3: expected a closing quote", "--skip-invalid")
+        found = run("evaluate", CLASSIFIER, "a.csv", "--skip-invalid", "--json", folder=tmp_path).passes().json[0]
+        assert found["examples"] == 3 and found["skipped"] == 1
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_the_separator_that_excel_names(self, tmp_path, verb):
+        (tmp_path / "a.csv").write_bytes("sep=;\r\nid;text\r\n1;a, b <mask>\r\n2;c <mask>\r\n".encode("utf-8-sig"))
+        found = run(verb, *VERBS[verb], "a.csv", "--json", folder=tmp_path).passes().json
+        assert sorted(set(ids_of(found))) == ["1", "2"]
+
+    def test_one_named_column_is_no_line(self, tmp_path):
+        (tmp_path / "a.csv").write_text("a,1\nb,2\n")
+        done, found = texts("a.csv", "--columns", "text", folder=tmp_path)
+        assert done.code == 1 and not found and "expected 1 fields" in done.err and "found 2" in done.err
+        (tmp_path / "a.csv").write_text("a\nb\n")
+        assert sorted(texts("a.csv", "--columns", "text", folder=tmp_path)[1].values()) == ["a", "b"]
 
     @pytest.mark.parametrize("content, words", [
         ("", ["expected a header, found an empty file"]),
@@ -189,6 +213,17 @@ class TestCsv:
         _, found = texts("a.csv", "--encoding", name, folder=tmp_path)
         assert list(found.values()) == [f"{word}; a"]
 
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+    def test_utf_16_without_a_mark(self, tmp_path, encoding):
+        (tmp_path / "a.csv").write_bytes('id;text\n1;"é, it was"\n'.encode(encoding))
+        (tmp_path / "a.txt").write_bytes("é, it was".encode(encoding))
+        expected = run("tokenize", BERT, "--text", "é, it was").works().out
+        for name in ("a.csv", "a.txt"):
+            done = run("tokenize", BERT, name, folder=tmp_path).passes()
+            assert done.out == expected and "no byte-order mark" in done.err
+            assert run("tokenize", BERT, name, "--quiet", folder=tmp_path).works().out == expected
+        assert run("tokenize", BERT, stdin="é, it was".encode(encoding)).passes().out == expected
+
     def test_rows_come_as_they_are_written(self):
         with Conversation("classify", CLASSIFIER, "--text-field", "text", "--json") as talk:
             talk.say("id,text\n1,a\n")
@@ -227,8 +262,36 @@ class TestJson:
     def test_objects_without_the_field_are_told_once(self, tmp_path):
         (tmp_path / "a.jsonl").write_text('{"id": 1, "review": "a"}\n' * 500)
         done = run("tokenize", BERT, "a.jsonl", folder=tmp_path)
-        assert done.code == 1 and len(done.err.splitlines()) == 20
+        assert done.code == 1 and len(done.err.splitlines()) == 1
         assert 'first 20 objects, found none: their fields are "id", "review"' in done.err and "--text-field" in done.err
+
+    @pytest.mark.parametrize("verb", VERBS)
+    @pytest.mark.parametrize("name, text, flags, words", [
+        ("a.jsonl", '{"text": "a", "key": 1}\n' * 100, ["--id-field", "id"], ['the field "id" of the id', '"key", "text"', "--id-field"]),
+        ("a.jsonl", '{"body": "a", "id": 1}\n' * 100, [], ['the field "text"', '"body", "id"', "--text-field"]),
+        ("a.jsonl", json.dumps([{"text": "a"}] * 100, indent=1), [], ["found a list", ".json"]),
+        ("a.jsonl", json.dumps([{"text": "a"}] * 100), [], ["found a list", ".json"]),
+        ("a.jsonl", '{\n "text": "a"\n}\n' * 100, [], ["several lines", "jq"]),
+        ("a.csv", "id,text\n" + "1,a,b\n" * 100, [], ["2 fields", '"id", "text"', "3 in the first", "--delimiter"]),
+        ("a.html", "<p>one\n" * 100, ["--text-field", "text"], ["a table", '"<p>one"', "--text-field"]),
+        ("a.csv", "text,id\n" + "a,1\n" * 100, ["--id-field", "key"], ['the column "key"', '"text", "id"', "--id-field"]),
+    ])  # fmt: skip
+    def test_a_fault_of_all_rows_is_told_once(self, tmp_path, verb, name, text, flags, words):
+        (tmp_path / name).write_text(text)
+        run(verb, *VERBS[verb], name, *flags, folder=tmp_path).fails(1, f"{name}: expected", *words)
+
+    def test_the_text_may_be_the_id(self, tmp_path):
+        (tmp_path / "a.csv").write_text("text,id\na,1\n")
+        (tmp_path / "a.jsonl").write_text('{"text": "a", "id": 1}\n')
+        for name in ("a.csv", "a.jsonl"):
+            assert run("tokenize", BERT, name, "--id-field", "text", "--json", folder=tmp_path).works().json[0]["id"] == "a"
+        (tmp_path / "b.csv").write_text("key,id,body\n1,2,c\n")
+        failed = run("tokenize", BERT, "b.csv", "--id-field", "key", folder=tmp_path).fails(1, 'the columns "key", "id", "body"')
+        assert "_id" not in failed.err
+
+    def test_a_pipe_gets_an_answer_to_every_line(self):
+        done = run("tokenize", BERT, "--text-field", "text", "--json", stdin='{"a": 1}\n' * 30)
+        assert done.code == 1 and len(done.json) == 30
 
     def test_ids_keep_their_type(self, tmp_path):
         (tmp_path / "a.jsonl").write_text('{"_id": 7, "text": "a"}\n{"id": "7", "text": "b"}\n{"text": "c"}\n')
@@ -323,6 +386,15 @@ class TestData:
             (tmp_path / name).write_text(text)
             run("evaluate", CLASSIFIER, name, "--id-field", "key", "--predictions", "said.csv", folder=tmp_path).passes()
             assert [row["id"] for row in csv.DictReader(open(tmp_path / "said.csv", newline=""))] == ["k", "l"]
+
+    @pytest.mark.parametrize("task, rows", [
+        ("classify", '{"text": 1}\n'), ("ner", '{"tokens": 1}\n'), ("qa", '{"context": 1}\n'), ("choose", '{"choices": 1}\n'),
+        ("embedding", '{"anchor": 1}\n'), ("rerank", '{"query": 1}\n'), ("coreference", '{"clusters": 1}\n'), ("multihop", '{"id": 1}\n')])
+    def test_no_row_is_left(self, tmp_path, task, rows):
+        (tmp_path / "a.jsonl").write_text(rows * 5)
+        failed = run("finetune", BERT, "a.jsonl", "--task", task, "--skip-invalid", "--output-dir", "out", folder=tmp_path)
+        assert failed.code == 1 and "found none: all 5 were left out as broken, the first: a.jsonl:1: " in failed.err, failed.err
+        assert not (tmp_path / "out").exists()
 
     def test_texts_of_a_masked_lm(self, tmp_path):
         (tmp_path / "a.csv").write_text("id;text\n1;" + "a b c d " * 30 + "\n2;" + "c d " * 30 + "\n")

@@ -94,7 +94,7 @@ GapData read_gap(const std::string& path, const DataOptions& options) {
       data.examples.push_back(std::move(example));
     });
   }
-  require(!data.examples.empty(), "{}: expected at least one example, found none", path);
+  check_any(path, data.examples.size(), data.report);
   return data;
 }
 
