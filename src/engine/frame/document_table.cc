@@ -63,7 +63,18 @@ class RowSource {
 /// The fields that become a document.
 struct FieldNames {
   std::string text, id, question;
+  bool keeps_others = false;
 };
+
+/// The fields beside text and id.
+std::string others_of(Json object, const FieldNames& fields) {
+  object.erase(fields.text);
+  for (const char* name : kIdNames) {
+    if (fields.id.empty()) object.erase(name);
+  }
+  if (!fields.id.empty()) object.erase(fields.id);
+  return dumped(object);
+}
 
 /// Reads what is in the fields of an object; an Error is a fault of the object.
 void take_object(const Json& object, const FieldNames& fields, TableDocument& document) {
@@ -84,6 +95,7 @@ void take_object(const Json& object, const FieldNames& fields, TableDocument& do
   }
   if (!fields.question.empty()) document.question = string_field(object, fields.question);
   document.text = string_field(object, fields.text);
+  if (fields.keeps_others) document.others = others_of(object, fields);
 }
 
 void take_object(const Json& object, const FieldNames& fields, bool& has_text,
@@ -169,7 +181,8 @@ class DelimitedRows final : public RowSource {
  public:
   DelimitedRows(const std::string& path, const DataOptions& options, TextLines lines,
                 const FieldNames& fields)
-      : reader_(engine::open_table(std::move(lines), options, columns_)) {
+      : reader_(engine::open_table(std::move(lines), options, columns_)),
+        keeps_others_(fields.keeps_others) {
     using engine::known_column;
     text_ = known_column(columns_, fields.text, "the text", {path, Remedy::text_field});
     question_ = fields.question.empty()
@@ -205,13 +218,24 @@ class DelimitedRows final : public RowSource {
     if (title_ < fields_.size()) document.title = fields_[title_];
     if (id_ < fields_.size()) document.id = dumped(Json(fields_[id_]));
     if (question_ < fields_.size()) document.question = fields_[question_];
+    if (keeps_others_) document.others = others();
     document.text = take(text_);
     return true;
   }
 
  private:
+  std::string others() const {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const bool is_other = i != text_ && i != id_ && !columns_[i].empty();
+      if (is_other) object[columns_[i]] = fields_[i];
+    }
+    return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  }
+
   Names columns_, fields_;
   text::DelimitedReader reader_;
+  bool keeps_others_;
   std::size_t text_ = 0, question_ = 0, id_ = 0, title_ = 0;
 };
 
@@ -293,10 +317,12 @@ std::string table_seen_in(std::string_view text) {
 }
 
 struct DocumentTable::Implementation {
-  Implementation(const std::string& name, const DataOptions& given, std::string question)
+  Implementation(const std::string& name, const DataOptions& given, std::string question,
+                 bool keeps)
       : path(name),
         options(given),
         question_field(std::move(question)),
+        keeps_others(keeps),
         lines(std::in_place, name, given.encoding) {
     if (options.format.empty()) options.format = table_format_of(path);
   }
@@ -310,8 +336,10 @@ struct DocumentTable::Implementation {
     }
     read_lines = lines->number();
     if (options.format.empty() && line != nullptr) options.format = format_by(*line, options);
-    FieldNames fields = {
-        .text = options.text_field, .id = options.id_field, .question = question_field};
+    FieldNames fields = {.text = options.text_field,
+                         .id = options.id_field,
+                         .question = question_field,
+                         .keeps_others = keeps_others};
     if (options.format == "csv" || options.format == "tsv") {
       rows = std::make_unique<DelimitedRows>(path, options, std::move(*lines), fields);
       has_header = options.columns.empty();
@@ -339,6 +367,7 @@ struct DocumentTable::Implementation {
   std::string path;
   DataOptions options;
   std::string question_field;
+  bool keeps_others;
   std::optional<TextLines> lines;
   std::unique_ptr<RowSource> rows;
   std::int64_t read_lines = 0;
@@ -346,8 +375,9 @@ struct DocumentTable::Implementation {
 };
 
 DocumentTable::DocumentTable(const std::string& path, const DataOptions& options,
-                             std::string question_field)
-    : implementation_(std::make_unique<Implementation>(path, options, std::move(question_field))) {}
+                             std::string question_field, bool keeps_others)
+    : implementation_(std::make_unique<Implementation>(path, options, std::move(question_field),
+                                                       keeps_others)) {}
 DocumentTable::~DocumentTable() = default;
 DocumentTable::DocumentTable(DocumentTable&&) noexcept = default;
 DocumentTable& DocumentTable::operator=(DocumentTable&&) noexcept = default;
