@@ -269,6 +269,42 @@ Rows rows_of_table(const Path& path, const Options& given) {
   return rows;
 }
 
+void bind_files(nb::module_& module) {
+  module.def(
+      "joined_parts",
+      [](const Rows& rows) {
+        std::vector<RetrievedPart> parts;
+        for (const nb::handle row : rows) {
+          const auto [file, begin, end, text] =
+              nb::cast<std::tuple<std::string, std::int64_t, std::int64_t, std::string>>(row);
+          parts.push_back({.file = file, .span = {begin, end}, .text = text});
+        }
+        return joined_text(parts);
+      },
+      "parts"_a);
+  module.def("search_filter", &search_filter, "json"_a);
+  module.def("find_files", &files_of, "names"_a, "include"_a, "exclude"_a);
+  module.def("file_text", &text_of_file, "path"_a, "format"_a);
+  module.def("table_rows", &rows_of_table, "path"_a, "options"_a);
+  module.def(
+      "is_table_file", [](const Path& path) { return !table_format_of(path.string()).empty(); },
+      "path"_a);
+  module.def(
+      "file_metadata",
+      [](const Path& path, const std::string& row) { return file_metadata(path.string(), row); },
+      "path"_a, "row"_a);
+  module.def(
+      "document_text",
+      [](const nb::bytes& content, const Path& file, const std::string& format) {
+        const std::string name = file.string();
+        const std::string_view bytes(content.c_str(), content.size());
+        return document_text(
+            bytes, format == "auto" ? document_format_of(name, bytes) : document_format(format),
+            TextEncoding(), name);
+      },
+      "content"_a, "name"_a, "format"_a);
+}
+
 }  // namespace
 
 void bind_search(nb::module_& module) {
@@ -345,39 +381,7 @@ void bind_search(nb::module_& module) {
       .def_prop_ro("passages", [](PythonIndex& self) {
         return self.ask([](const SearchIndex& index) { return index.passages(); });
       });
-  module.def(
-      "joined_parts",
-      [](const Rows& rows) {
-        std::vector<RetrievedPart> parts;
-        for (const nb::handle row : rows) {
-          const auto [file, begin, end, text] =
-              nb::cast<std::tuple<std::string, std::int64_t, std::int64_t, std::string>>(row);
-          parts.push_back({.file = file, .span = {begin, end}, .text = text});
-        }
-        return joined_text(parts);
-      },
-      "parts"_a);
-  module.def("search_filter", &search_filter, "json"_a);
-  module.def("find_files", &files_of, "names"_a, "include"_a, "exclude"_a);
-  module.def("file_text", &text_of_file, "path"_a, "format"_a);
-  module.def("table_rows", &rows_of_table, "path"_a, "options"_a);
-  module.def(
-      "is_table_file", [](const Path& path) { return !table_format_of(path.string()).empty(); },
-      "path"_a);
-  module.def(
-      "file_metadata",
-      [](const Path& path, const std::string& row) { return file_metadata(path.string(), row); },
-      "path"_a, "row"_a);
-  module.def(
-      "document_text",
-      [](const nb::bytes& content, const Path& file, const std::string& format) {
-        const std::string name = file.string();
-        const std::string_view bytes(content.c_str(), content.size());
-        return document_text(
-            bytes, format == "auto" ? document_format_of(name, bytes) : document_format(format),
-            TextEncoding(), name);
-      },
-      "content"_a, "name"_a, "format"_a);
+  bind_files(module);
 }
 
 }  // namespace longformer

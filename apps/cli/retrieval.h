@@ -31,8 +31,8 @@ struct RetrievalFlags {
 /// --retrieve and what goes with it.
 void add_retrieval(CLI::App& verb, RetrievalFlags& flags);
 
-/// What a verb with retrieval has beside its flags: the folder of the model that reads may cut
-/// passages for a search by words; empty where it cannot.
+/// A verb's flags, model and inputs. The folder of the reader may cut passages for a search by
+/// words; it is empty where it cannot.
 struct RetrievalInputs {
   const RetrievalFlags& flags;
   const ModelFlags& model;

@@ -125,7 +125,7 @@ SearchOptions options_for(const Embedder& embedder) {
 std::string with_path(const std::string& metadata, const std::string& path) {
   JsonLine json;
   json.add("path", path);
-  // Of a name that stands twice the last one counts.
+  // A field "path" of the metadata comes behind it, and counts.
   if (!metadata.empty() && metadata != "{}") json.add_members(metadata);
   return json.object();
 }

@@ -105,9 +105,11 @@ def ask(options, flags, questions):
     command = [options.binary, "qa", options.work / "reader", *flags, "--json", "--dtype", options.dtype, "--threads", str(options.threads)]
     start = time.monotonic()
     done = subprocess.run(list(map(str, command)), input="".join(question.text + "\n" for question in questions),
-                          stdout=subprocess.PIPE, check=True, encoding="utf-8", cwd=options.files.parent,
+                          capture_output=True, encoding="utf-8", cwd=options.files.parent,
                           # Threads that spin beside other work make short questions slower.
                           env={"OMP_WAIT_POLICY": "passive", **os.environ})  # fmt: skip
+    if done.returncode != 0:
+        sys.exit(f"error: {' '.join(map(str, command[:6]))}: {done.stderr[-2000:]}")
     return [json.loads(line) for line in done.stdout.splitlines()], time.monotonic() - start
 
 

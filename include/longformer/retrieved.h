@@ -17,8 +17,7 @@ struct RetrieveOptions {
   std::int64_t retrieve = 8;
   /// Characters of the document that are read before and behind each of them.
   std::int64_t around = 400;
-  /// What the score of a search counts beside the logit of an answer: for each answer so many times
-  /// the difference of its part from the best one.
+  /// An answer loses so many times what the score of its part falls behind the best one.
   double search_weight = 0;
 };
 
@@ -32,7 +31,7 @@ struct RetrievedPart {
   /// The best score of a passage in it.
   float score = 0;
   std::string text;
-  /// That of its document, as a JSON object; empty: none.
+  /// The metadata of its document, as a JSON object; empty: none.
   std::string metadata = {};
 };
 

@@ -52,7 +52,7 @@ struct SearchHit {
   std::string text;
   /// Characters of `text` that are words of the question.
   std::vector<CharacterSpan> matched;
-  /// That of its document, as a JSON object; empty: none.
+  /// The metadata of its document, as a JSON object; empty: none.
   std::string metadata = {};
 };
 

@@ -62,9 +62,9 @@ std::filesystem::path whole_path(const std::string& file);
 /// Whether a path is the folder or below it.
 bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
 
-/// What an index keeps of a document of a file beside its text, as a JSON object: the other fields
-/// of its row, which may be none, and as "date" the time of the last change of the file, where the
-/// row has no such field.
+/// The metadata of a document of a file, as a JSON object: the other fields of its row, which may
+/// be empty, and as "date" the time of the last change of the file, where the row has no such
+/// field.
 std::string file_metadata(const std::string& file, const std::string& row = {});
 
 }  // namespace longformer

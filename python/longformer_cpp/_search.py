@@ -47,7 +47,7 @@ class SearchHit:
     #: Product of sparse vectors, and MaxSim of the vectors of tokens; None in a search without them.
     sparse: float | None = None
     multi: float | None = None
-    #: That of its document.
+    #: The fields of its document.
     metadata: dict[str, Any] = field(default_factory=dict)
 
 

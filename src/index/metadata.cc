@@ -127,7 +127,7 @@ std::optional<ValueRange> date_of(std::string_view text) {
   return scanner.is_done() ? moment : std::nullopt;
 }
 
-/// What a value is compared by: a year alone is a number.
+/// A value with its place on the line of numbers or dates: a year alone is a number.
 FieldValue value_of(std::string field, std::string text) {
   FieldValue value = {.field = std::move(field), .text = std::move(text)};
   const std::vector<ValueRange> ranges = ranges_of(value.text);

@@ -1,4 +1,4 @@
-// What is known of a document beside its text: fields with values, and conditions on them.
+// Metadata of documents: fields with values, and conditions on them.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class Condition {
   Comparison comparison() const { return comparison_; }
   bool is_ordering() const;
 
-  /// What the field is compared with.
+  /// A value that the field is compared with.
   struct Operand {
     std::string text;
     std::vector<ValueRange> ranges;

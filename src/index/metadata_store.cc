@@ -107,12 +107,6 @@ void MetadataStore::remove(Index document) const {
   database_.prepare("DELETE FROM field_values WHERE document = ?").bind(1, document).run();
 }
 
-std::string MetadataStore::metadata_of(Index document) const {
-  if (!has_tables_) return {};
-  Statement row = database_.prepare("SELECT metadata FROM documents WHERE id = ?");
-  return row.bind(1, document).step() ? std::string(row.text(0)) : std::string();
-}
-
 std::vector<std::string> MetadataStore::fields() const {
   std::vector<std::string> names = {kPathField};
   if (!has_tables_) return names;

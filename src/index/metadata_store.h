@@ -32,8 +32,6 @@ class MetadataStore {
   /// The metadata of a document, as a JSON object; empty for none. Within a transaction.
   void put(Index document, const std::string& metadata) const;
   void remove(Index document) const;
-  /// That of a document that is in the index; empty: none.
-  std::string metadata_of(Index document) const;
   /// The names of all fields that documents have, in alphabetical order, behind "path".
   std::vector<std::string> fields() const;
 

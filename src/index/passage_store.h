@@ -37,14 +37,14 @@ struct DocumentRow {
   std::string hash;
   /// When it was put in, UTC as in 2026-11-24 23:44:46.
   std::string time;
-  /// As a JSON object; empty: none.
+  /// A JSON object; empty: none.
   std::string metadata = {};
 };
 
 /// A document that goes in.
 struct NewDocument {
   std::string_view name, text;
-  /// As normal_metadata() gives it; empty: none.
+  /// A JSON object of normal_metadata(); empty: none.
   std::string metadata = {};
 };
 
@@ -70,7 +70,7 @@ struct PassageRow {
   std::string document;
   Index begin = 0, end = 0;
   std::string text;
-  /// That of its document, as a JSON object; empty: none.
+  /// The metadata of its document, as a JSON object; empty: none.
   std::string metadata = {};
 };
 

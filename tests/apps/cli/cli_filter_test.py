@@ -47,7 +47,7 @@ def found(result):
 @pytest.mark.parametrize("where", ["index", "file", "stdin"])
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
 def test_all_that_match_come_back(longformer, table, tmp_path, mode, where):
-    """As many hits as there are rows that match, each with its metadata: the best are taken behind the filter."""
+    """Every row that matches is a hit with its metadata: the best are taken behind the filter."""
     flags = ["--mode", mode, "--query", "a b", "--json", "--top-k", 30]
     stdin = ""
     if where == "index":
