@@ -77,6 +77,7 @@ void add_retrieval(CLI::App& verb, RetrievalFlags& flags) {
 Retrieval::Retrieval(const RetrievalInputs& given, Messages& messages)
     : flags_(given.flags), messages_(messages), query_(given.flags.query) {
   check_retrieval(given);
+  check_filter(query_.filter);
   documents_ = {.inputs = given.inputs, .patterns = flags_.patterns};
   documents_.inputs.format = "auto";
   documents_.inputs.question_field.clear();
@@ -95,13 +96,7 @@ Retrieval::Retrieval(const RetrievalInputs& given, Messages& messages)
   }
   query_.filter = names_->stored(query_.filter);
   index_->check(query_.filter);
-  std::vector<std::string> within;
-  const std::vector<IndexedDocument> documents =
-      query_.within.empty() ? std::vector<IndexedDocument>() : index_->list();
-  for (const std::string& name : query_.within) {
-    within.push_back(names_->stored_as(name, documents));
-  }
-  query_.within = within;
+  query_.within = names_->within(query_.within, *index_);
 }
 
 void Retrieval::open(const RetrievalInputs& given) {

@@ -223,24 +223,6 @@ class SearchRun {
     }
   }
 
-  /// The names of --within in the index. A folder around that of the index is in no name.
-  std::vector<std::string> within() {
-    if (flags_.query.within.empty()) return {};
-    std::vector<std::string> names;
-    const std::vector<IndexedDocument> documents = index().list();
-    for (const std::string& name : flags_.query.within) {
-      if (!names_.is_around(name)) {
-        names.push_back(names_.stored_as(name, documents));
-        continue;
-      }
-      const std::filesystem::path folder = whole_path(name);
-      for (const IndexedDocument& document : documents) {
-        if (is_below(names_.path(document.name), folder)) names.push_back(document.name);
-      }
-    }
-    return names;
-  }
-
   void answer(const std::string& question) {
     const Stopwatch watch;
     SearchAnswer answer = {.question = question, .hits = {}, .note = {}, .seconds = 0};
@@ -249,7 +231,7 @@ class SearchRun {
     if (reranker_) query.reranker = &*reranker_;
     query.note = [&](const std::string& note) { answer.note = note; };
     try {
-      query.within = within();
+      query.within = names_.within(flags_.query.within, index());
       query.filter = filter_;
       answer.hits = open_.embedder ? index().query(*open_.embedder, query) : index().query(query);
       for (SearchHit& hit : answer.hits) hit.file = names_.shown(hit.file);
@@ -406,6 +388,7 @@ void add_search(CLI::App& program, Action& action) {
     flags->passage_tokens_given = passage->count() > 0;
     check(*flags);
     action = [flags](Messages& messages) {
+      check_filter(flags->query.filter);
       if (flags->manages()) return manage(*flags, messages);
       SearchRun(*flags, messages).run();
     };

@@ -129,6 +129,9 @@ OptionFields fields(SearchQuery& query);
 /// of its values. Throws Error for anything else.
 std::vector<std::string> search_filter(std::string_view json);
 
+/// Throws Error for what is no condition of a SearchQuery::filter.
+void check_filter(std::span<const std::string> filter);
+
 /// The vectors of a question that its mode needs.
 struct QuestionVectors {
   std::vector<float> dense;
@@ -285,7 +288,7 @@ class SearchIndex {
   std::vector<IndexedDocument> list(std::span<const std::string> filter = {}) const;
   /// The fields that conditions may name: "path", and those of the metadata.
   std::vector<std::string> fields() const;
-  /// Throws Error for conditions that are none, and for a field that no document has.
+  /// Throws Error as check_filter(), and for a field that no document has.
   void check(std::span<const std::string> filter) const;
   /// Calls `use` with the name of every document, in order, and keeps none: an index may have more
   /// of them than memory.

@@ -47,6 +47,10 @@ class IndexNames {
                                           const SearchIndex& index);
   /// Names of documents below a folder whose files are gone.
   std::vector<std::string> gone(const std::string& folder, const SearchIndex& index) const;
+  /// SearchQuery::within for files and folders as somebody calls them here. A folder around that of
+  /// the index is in no name: documents below it take its place.
+  std::vector<std::string> within(std::span<const std::string> files,
+                                  const SearchIndex& index) const;
   /// Conditions of SearchQuery::filter as the index knows them: patterns of paths with a / are
   /// paths from the working folder.
   std::vector<std::string> stored(std::vector<std::string> filter) const;

@@ -156,6 +156,10 @@ std::vector<std::string> search_filter(std::string_view json) {
   return index::expressions_of(json);
 }
 
+void check_filter(std::span<const std::string> filter) {
+  for (const std::string& expression : filter) index::Condition{expression};
+}
+
 SearchOptions completed(const SearchOptions& options, const Embedder& embedder) {
   SearchOptions all = options;
   all.passages.context = options.passages.context.value_or(embedder.passage_context());

@@ -170,6 +170,24 @@ std::vector<std::string> IndexNames::gone(const std::string& folder,
   return names;
 }
 
+std::vector<std::string> IndexNames::within(std::span<const std::string> files,
+                                            const SearchIndex& index) const {
+  std::vector<std::string> names;
+  if (files.empty()) return names;
+  const std::vector<IndexedDocument> documents = index.list();
+  for (const std::string& file : files) {
+    if (!is_around(file)) {
+      names.push_back(stored_as(file, documents));
+      continue;
+    }
+    const fs::path folder = whole_path(file);
+    for (const IndexedDocument& document : documents) {
+      if (is_below(path(document.name), folder)) names.push_back(document.name);
+    }
+  }
+  return names;
+}
+
 std::vector<std::string> IndexNames::stored(std::vector<std::string> filter) const {
   if (folder_ == here_) return filter;
   for (std::string& expression : filter) {
