@@ -19,6 +19,13 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+RetrievalInputs inputs_of(const RetrievedQuestions& asked) {
+  return {.flags = asked.retrieval,
+          .model = asked.model,
+          .inputs = asked.inputs,
+          .reader = asked.model.model};
+}
+
 class RetrievedRun {
  public:
   RetrievedRun(const RetrievedQuestions& asked, Messages& messages)
@@ -27,11 +34,7 @@ class RetrievedRun {
         options_(asked.options),
         answerer_(QuestionAnswerer::load(asked.model.token_model_folder(),
                                          asked.model.load_options(messages))),
-        retrieval_({.flags = asked.retrieval,
-                    .model = asked.model,
-                    .inputs = asked.inputs,
-                    .reader = asked.model.model},
-                   messages),
+        retrieval_(inputs_of(asked), messages),
         results_(asked.model, {"question", "file", "score", "logit", "begin", "end", "text", "part",
                                "rank", "tokens", "error"}) {
     // Passages of scripts with many tokens may be longer than a short model.
@@ -112,6 +115,7 @@ class RetrievedRun {
 }  // namespace
 
 void answer_retrieved(const RetrievedQuestions& asked, Messages& messages) {
+  check(inputs_of(asked));
   RetrievedRun(asked, messages).run();
 }
 

@@ -20,7 +20,9 @@ ModelFlags other_model(const ModelFlags& flags, const std::string& folder) {
   return model;
 }
 
-void check_retrieval(const RetrievalInputs& given) {
+}  // namespace
+
+void check(const RetrievalInputs& given) {
   const InputOptions& inputs = given.inputs;
   if (!inputs.texts.empty() || !inputs.shard.is_whole()) {
     throw UsageError("--text and --shard are not for --retrieve, which searches in files");
@@ -34,9 +36,14 @@ void check_retrieval(const RetrievalInputs& given) {
   if (needs_embedder && given.flags.embedder.empty()) {
     throw UsageError("--embedder", "expected a model that makes the index of FILES, found none");
   }
+  check_filter(given.flags.query.filter);
+  const bool is_of_words = given.flags.embedder.empty();
+  const bool wants_words =
+      !given.flags.is_mode_given || given.flags.query.mode == SearchMode::lexical;
+  if (is_of_words && !wants_words) {
+    throw UsageError("--mode", "expected --embedder beside it, or lexical");
+  }
 }
-
-}  // namespace
 
 void add_retrieval(CLI::App& verb, RetrievalFlags& flags) {
   const auto grouped = [](OptionFields fields) {
@@ -76,8 +83,6 @@ void add_retrieval(CLI::App& verb, RetrievalFlags& flags) {
 
 Retrieval::Retrieval(const RetrievalInputs& given, Messages& messages)
     : flags_(given.flags), messages_(messages), query_(given.flags.query) {
-  check_retrieval(given);
-  check_filter(query_.filter);
   documents_ = {.inputs = given.inputs, .patterns = flags_.patterns};
   documents_.inputs.format = "auto";
   documents_.inputs.question_field.clear();
@@ -102,10 +107,7 @@ Retrieval::Retrieval(const RetrievalInputs& given, Messages& messages)
 void Retrieval::open(const RetrievalInputs& given) {
   const bool reads = !given.inputs.files.empty();
   const bool is_of_words = flags_.embedder.empty();
-  if (is_of_words && !flags_.is_mode_given) query_.mode = SearchMode::lexical;
-  if (is_of_words && query_.mode != SearchMode::lexical) {
-    throw UsageError("--mode", "expected --embedder beside it, or lexical");
-  }
+  if (is_of_words) query_.mode = SearchMode::lexical;
   if (!reads && !std::filesystem::exists(flags_.index)) {
     throw Error(fmt::format("no index {}, and no files to make it of", in_quotes(flags_.index)));
   }
@@ -116,7 +118,12 @@ void Retrieval::open(const RetrievalInputs& given) {
   ModelFlags model = other_model(given.model, is_of_words ? given.reader : flags_.embedder);
   embedder_ = Embedder::load(model.encoder_folder(), model.load_options(messages_));
   SearchOptions options;
-  if (is_of_words) options.vectors = VectorKinds();
+  if (is_of_words) {
+    options.vectors = VectorKinds();
+    const std::int64_t around = std::ssize(embedder_->tokenizer().encode("").ids);
+    options.passages.passage_tokens =
+        std::min(options.passages.passage_tokens, embedder_->max_length() - around);
+  }
   options = with_mode(options, query_.mode, *embedder_);
   index_ = !reads                 ? SearchIndex::open(flags_.index, *embedder_)
            : flags_.index.empty() ? SearchIndex(*embedder_, options)

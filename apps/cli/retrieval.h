@@ -40,11 +40,13 @@ struct RetrievalInputs {
   std::string reader = {};
 };
 
+/// Throws UsageError for flags that do not go together.
+void check(const RetrievalInputs& given);
+
 /// An index with the model that made it, and questions to it.
 class Retrieval {
  public:
-  /// Reads the documents that are not in the index. Throws UsageError for flags that do not go
-  /// together, and Error.
+  /// Reads the documents that are not in the index. The inputs have passed check().
   Retrieval(const RetrievalInputs& given, Messages& messages);
 
   /// The parts of documents for a question, with the names that files have here.

@@ -21,6 +21,10 @@ struct SummaryFlags {
   std::vector<std::string> topics;
 };
 
+RetrievalInputs inputs_of(const SummaryFlags& flags) {
+  return {.flags = flags.retrieval, .model = flags.writing.model, .inputs = flags.writing.inputs};
+}
+
 /// Summaries of what a search finds for each topic.
 class TopicRun {
  public:
@@ -30,10 +34,7 @@ class TopicRun {
         generator_(TextGenerator::load(flags.writing.model.folder(),
                                        flags.writing.model.load_options(messages))),
         request_(generator_.for_summaries(flags.writing.request)),
-        retrieval_({.flags = flags.retrieval,
-                    .model = flags.writing.model,
-                    .inputs = flags.writing.inputs},
-                   messages),
+        retrieval_(inputs_of(flags), messages),
         results_(flags.writing.model, {"question", "text", "score", "end", "tokens", "truncated",
                                        "segments", "read", "error"}) {}
 
@@ -123,7 +124,10 @@ void add_summarize(CLI::App& program, Action& action) {
       throw UsageError("--question", "expected --retrieve or --index beside it");
     }
     action = [flags](Messages& messages) {
-      if (flags->retrieval.is_asked()) return TopicRun(*flags, messages).run();
+      if (flags->retrieval.is_asked()) {
+        check(inputs_of(*flags));
+        return TopicRun(*flags, messages).run();
+      }
       write_texts(flags->writing, true, messages);
     };
   });

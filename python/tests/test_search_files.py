@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pathlib
+import shutil
 
 import longformer_cpp
 import pytest
@@ -127,12 +128,12 @@ def test_answers_are_those_of_the_program(folder, notes, program):
     """Two stages: the search of this index, and a reader that reads what it finds."""
     index = SearchIndex(folder("tiny_bert"), "i", passage_tokens=16)
     index.add_files("notes", include=["*.txt", "*.md"], exclude="left.txt")
-    reader = longformer_cpp.QuestionAnswerer(folder("tiny_big_bird_qa"))
+    reader = longformer_cpp.QuestionAnswerer(folder("tiny_longformer_qa"))
     question = "who was in the house?"
     parts = index.retrieve(question, retrieve=3, around=20)
     found = index.answer(question, reader, top_k=3, retrieve=3, around=20)
     (row,) = program(
-        "qa", folder("tiny_big_bird_qa"), "--index", "i", "--embedder", folder("tiny_bert"), "--retrieve", 3, "--around", 20, "--top-k", 3, "--question", question
+        "qa", folder("tiny_longformer_qa"), "--index", "i", "--embedder", folder("tiny_bert"), "--retrieve", 3, "--around", 20, "--top-k", 3, "--question", question
     )
     assert [(one.file, one.begin, one.end, one.text) for one in found] == [(one["file"], one["begin"], one["end"], one["text"]) for one in row["answers"]]
     assert [(part.file, part.begin, part.end) for part in parts] == [(part["file"], part["begin"], part["end"]) for part in row["read"]]
@@ -143,7 +144,10 @@ def test_answers_are_those_of_the_program(folder, notes, program):
 def test_a_summary_of_what_is_found(folder, notes):
     index = SearchIndex(folder("tiny_bert"), passage_tokens=16)
     index.add_files("notes", include="*.md")
-    writer = longformer_cpp.load(folder("tiny_bart"))
+    shutil.copytree(folder("tiny_led"), "led")
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(folder("tiny_roberta") / name, "led")
+    writer = longformer_cpp.load("led")
     found = index.summarize("house", writer, retrieve=2, around=10)
     text = "\n\n".join(part.text for part in sorted(found.read, key=lambda part: part.begin))
     assert found.text == writer.summarize(text)[0].texts[0].text and found.read

@@ -12,7 +12,7 @@
 
 #include "index/passage_store.h"
 #include "longformer/error.h"
-#include "testing/temporary_folder.h"
+#include "temporary_folder.h"
 
 namespace longformer::index {
 namespace {

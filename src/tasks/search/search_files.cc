@@ -189,7 +189,6 @@ std::vector<std::string> IndexNames::within(std::span<const std::string> files,
 }
 
 std::vector<std::string> IndexNames::stored(std::vector<std::string> filter) const {
-  if (folder_ == here_) return filter;
   for (std::string& expression : filter) {
     const index::Condition condition(expression);
     const bool is_part = condition.comparison() == index::Comparison::has_part;
@@ -197,7 +196,10 @@ std::vector<std::string> IndexNames::stored(std::vector<std::string> filter) con
     nlohmann::json patterns = nlohmann::json::array();
     for (const index::Condition::Operand& operand : condition.operands()) {
       const bool is_name = operand.text.find('/') == std::string::npos;
-      patterns.push_back(is_name ? operand.text : path_from(whole_path(operand.text), folder_));
+      std::string path = is_name ? operand.text : path_from(whole_path(operand.text), folder_);
+      // A pattern without / would be one of names.
+      if (!is_name && path.find('/') == std::string::npos) path.insert(0, 1, '/');
+      patterns.push_back(std::move(path));
     }
     const bool is_equal = condition.comparison() == index::Comparison::equal;
     expression =

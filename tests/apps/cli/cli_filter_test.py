@@ -40,7 +40,8 @@ def filtered(*filter):
 
 
 def found(result):
-    (row,) = result.works().json
+    assert result.code == 0, result.err
+    (row,) = result.json
     return row["hits"]
 
 

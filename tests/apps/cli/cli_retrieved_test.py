@@ -1,10 +1,12 @@
 """`qa` and `summarize` with --retrieve: what a search finds is read, and nothing else."""
 
+import shutil
+
 import pytest
 
 from cli_test import BERT, FIXTURES, longformer, run  # noqa: F401
 
-READER = FIXTURES / "tiny_big_bird_qa"
+READER = FIXTURES / "tiny_longformer_qa"
 TEXTS = {"a.txt": "he was in the house. she had been there. " * 12, "b.txt": "they were all with them. it was his. " * 12,
          "notes/c.txt": "her people did not say so. they would be here. " * 12}  # fmt: skip
 
@@ -102,7 +104,7 @@ def test_wrong_use(folder, longformer):
 
 def test_an_index_of_words_alone(folder):
     """Nothing is computed for it, and others than searches by words are refused."""
-    run("search", BERT, ".", "--index", "i", "--vectors", "none", "--query", "house", folder=folder).works()
+    run("search", BERT, ".", "--index", "i", "--vectors", "none", "--passage-tokens", 16, "--query", "house", folder=folder).works()
     (stats,) = run("search", "--index", "i", "--stats", "--json", folder=folder).works().json
     assert stats["vectors"] == "none" and stats["passages"] > 0
     (row,) = run("search", BERT, "--index", "i", "--query", "house", "--json", folder=folder).works().json
@@ -110,10 +112,19 @@ def test_an_index_of_words_alone(folder):
     run("search", BERT, "--index", "i", "--mode", "dense", "--query", "house", folder=folder).fails(1, "none")
 
 
-def test_a_summary_of_what_is_found(folder, longformer):
+@pytest.fixture
+def writer(tmp_path_factory):
+    """An LED with a tokenizer."""
+    folder = tmp_path_factory.mktemp("writer") / "led"
+    shutil.copytree(FIXTURES / "tiny_led", folder)
+    for name in ("vocab.json", "merges.txt"):
+        shutil.copy(FIXTURES / "tiny_roberta" / name, folder)
+    return folder
+
+
+def test_a_summary_of_what_is_found(folder, longformer, writer):
     run("search", longformer, ".", "--index", "i", "--query", "a", "--passage-tokens", 16, folder=folder).works()
     flags = ["--index", "i", "--embedder", longformer, "--retrieve", 3, "--around", 0, "--max-new-tokens", 8]
-    writer = FIXTURES / "tiny_bart"
     (row,) = run("summarize", writer, *flags, "--question", "house", "--json", folder=folder).passes().json
     assert row["question"] == "house" and row["read"] and row["texts"][0]["text"] is not None
     # The same text as a document gives the same summary.
