@@ -282,7 +282,8 @@ void bind_files(nb::module_& module) {
         return joined_text(parts);
       },
       "parts"_a);
-  module.def("search_filter", &search_filter, "json"_a);
+  module.def(
+      "search_filter", [](const std::string& json) { return search_filter(json); }, "json"_a);
   module.def("find_files", &files_of, "names"_a, "include"_a, "exclude"_a);
   module.def("file_text", &text_of_file, "path"_a, "format"_a);
   module.def("table_rows", &rows_of_table, "path"_a, "options"_a);

@@ -4,7 +4,6 @@ import datetime
 import json
 import os
 import pathlib
-import shutil
 
 import longformer_cpp
 import pytest
@@ -49,7 +48,7 @@ def test_folders_are_those_of_the_program(folder, notes, program):
     assert index.add_folder("notes") == 3
     for filter in FILTERS:
         flags = [flag for one in ([filter] if isinstance(filter, str) else filter) for flag in ("--filter", one)]
-        (row,) = program("search", folder("tiny_bert"), "notes", "--passage-tokens", 16, "--query", "who was in the house?", "--top-k", 20, *flags)
+        (row,) = program("search", folder("tiny_bert"), "notes", "--passage-tokens", 16, "--query", "who was in the house?", "--top-k", 20, *flags, "--json")
         found = hits_of(index, filter=filter)
         assert found and [{key: hit.get(key) for key in found[0]} for hit in row["hits"]] == found
 
@@ -62,7 +61,7 @@ def test_files_of_an_index_are_those_of_the_program(folder, notes, program):
     tables = ["notes/rows.jsonl", pathlib.Path("notes/rows.csv")]
     assert index.add_files(["notes", *tables]) == 11
     assert index.add_files(["notes", *tables]) == 0 and index.fields == ["path", "date", "day", "who", "year"]
-    (row,) = program("search", folder("tiny_bert"), "notes", *tables, "--index", "indexes/i", "--query", "he", "--filter", "year=2003")
+    (row,) = program("search", folder("tiny_bert"), "notes", *tables, "--index", "indexes/i", "--query", "he", "--filter", "year=2003", "--json")
     assert row["documents"] == 11 and [hit["file"] for hit in row["hits"]] == ["notes/rows.jsonl:4"]
     listed = {one.file: one for one in index.list()}
     assert listed["../notes/rows.jsonl:4"].metadata == {"year": 2003, "who": [], "date": "2001-09-09T01:46:40Z"}
@@ -133,7 +132,7 @@ def test_answers_are_those_of_the_program(folder, notes, program):
     parts = index.retrieve(question, retrieve=3, around=20)
     found = index.answer(question, reader, top_k=3, retrieve=3, around=20)
     (row,) = program(
-        "qa", folder("tiny_longformer_qa"), "--index", "i", "--embedder", folder("tiny_bert"), "--retrieve", 3, "--around", 20, "--top-k", 3, "--question", question
+        "qa", folder("tiny_longformer_qa"), "--index", "i", "--embedder", folder("tiny_bert"), "--retrieve", 3, "--around", 20, "--top-k", 3, "--question", question, "--json"
     )
     assert [(one.file, one.begin, one.end, one.text) for one in found] == [(one["file"], one["begin"], one["end"], one["text"]) for one in row["answers"]]
     assert [(part.file, part.begin, part.end) for part in parts] == [(part["file"], part["begin"], part["end"]) for part in row["read"]]
@@ -141,13 +140,10 @@ def test_answers_are_those_of_the_program(folder, notes, program):
     assert index.answer("zzz", reader, mode="lexical") == [] and index.retrieve(question, filter="path=notes/a.txt")[0].file == "notes/a.txt"
 
 
-def test_a_summary_of_what_is_found(folder, notes):
+def test_a_summary_of_what_is_found(folder, notes, led):
     index = SearchIndex(folder("tiny_bert"), passage_tokens=16)
     index.add_files("notes", include="*.md")
-    shutil.copytree(folder("tiny_led"), "led")
-    for name in ("vocab.json", "merges.txt"):
-        shutil.copy(folder("tiny_roberta") / name, "led")
-    writer = longformer_cpp.load("led")
+    writer = longformer_cpp.load(led)
     found = index.summarize("house", writer, retrieve=2, around=10)
     text = "\n\n".join(part.text for part in sorted(found.read, key=lambda part: part.begin))
     assert found.text == writer.summarize(text)[0].texts[0].text and found.read
