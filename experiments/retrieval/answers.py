@@ -44,8 +44,9 @@ ROWS = {
     "both, 4 passages": ["--retrieve", "4"],
     "both, 8 passages": ["--retrieve", "8"],
     "both, 8 passages, nothing around": ["--retrieve", "8", "--around", "0"],
+    "both, 8 passages, 400 characters around": ["--retrieve", "8", "--around", "400"],
+    "both, 8 passages, the reader alone decides": ["--retrieve", "8", "--search-weight", "0"],
     "both, 16 passages": ["--retrieve", "16"],
-    "both, 8 passages, the search counts": ["--retrieve", "8", "--search-weight", "1"],
 }
 Question = collections.namedtuple("Question", "text file answers")
 

@@ -16,9 +16,11 @@ struct RetrieveOptions {
   /// Passages that are read.
   std::int64_t retrieve = 8;
   /// Characters of the document that are read before and behind each of them.
-  std::int64_t around = 400;
-  /// An answer loses so many times what the score of its part falls behind the best one.
-  double search_weight = 0;
+  std::int64_t around = 200;
+  /// An answer loses so many times the share by which the score of its part falls behind the best
+  /// one: readers take passages that answer nothing for sure ones. experiments/retrieval/answers.py
+  /// chose 15.
+  double search_weight = 15;
 };
 
 OptionFields fields(RetrieveOptions& options);
@@ -48,7 +50,7 @@ struct RetrievedAnswer {
   std::size_t part = 0;
   /// In characters of the document.
   Answer answer;
-  /// The score that orders answers: the logit, and what the search counts.
+  /// What orders answers: the logit, less what the search counts.
   float rank = 0;
 };
 

@@ -86,7 +86,7 @@ class RetrievedAnswer:
     begin: int
     end: int
     text: str
-    #: Share of its part, logit, and what orders answers: the logit, and what the search counts.
+    #: Share of its part, logit, and what orders answers: the logit, less what the search counts.
     score: float
     logit: float
     rank: float
@@ -454,7 +454,7 @@ class SearchIndex:
         self,
         question: str,
         retrieve: int = 8,
-        around: int = 400,
+        around: int = 200,
         mode: str = "hybrid",
         within: str | Sequence[str] = (),
         prompt: str | None = None,
@@ -478,7 +478,7 @@ class SearchIndex:
         reader: Any,
         top_k: int = 1,
         max_answer_tokens: int = 30,
-        search_weight: float = 0.0,
+        search_weight: float = 15.0,
         **options: Any,
     ) -> _Answers:
         """Answers in two stages: a search finds the best passages, and a reader, a QuestionAnswerer or its model, reads these
@@ -495,7 +495,8 @@ class SearchIndex:
         answers = []
         for one in found:
             part = parts[one.document]
-            rank = one.logit - search_weight * (parts[0].score - part.score)
+            behind = (parts[0].score - part.score) / max(abs(parts[0].score), 1e-6)
+            rank = one.logit - search_weight * behind
             answers.append(
                 RetrievedAnswer(part.file, one.begin + part.begin, one.end + part.begin, one.text, one.score, one.logit, rank, part)
             )

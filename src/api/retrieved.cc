@@ -1,6 +1,7 @@
 #include "longformer/retrieved.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -33,6 +34,12 @@ void keep_whole_words(RetrievedPart& part, CharacterSpan passage, std::int64_t c
   part.span = {begin, end};
 }
 
+/// By how much of the best score another one falls behind it.
+double share_behind(float best, float score) {
+  constexpr float kLeast = 1e-6f;
+  return double{best - score} / double{std::max(std::abs(best), kLeast)};
+}
+
 /// A passage with the characters that are read around it.
 struct Widened {
   CharacterSpan passage, span;
@@ -57,8 +64,8 @@ OptionFields fields(RetrieveOptions& options) {
        .least = 0},
       {.name = "search_weight",
        .value = &options.search_weight,
-       .help = "for an answer counts its logit, and this times what its passage falls behind the "
-               "best one in the search ({})",
+       .help = "an answer loses this times the share by which its passage falls behind the best "
+               "one in the search ({})",
        .type = "W",
        .least = 0}};
 }
@@ -120,7 +127,7 @@ RetrievedAnswers answers_in(const std::vector<RetrievedPart>& parts, const std::
     require(outcome.error.empty(), outcome.remedies, FileName{parts[answered].file}, "{}",
             outcome.error);
     const RetrievedPart& part = parts[answered];
-    const double behind = parts.front().score - part.score;
+    const double behind = share_behind(parts.front().score, part.score);
     for (Answer answer : outcome.answers) {
       answer.span = {answer.span.begin + part.span.begin, answer.span.end + part.span.begin};
       const auto rank = static_cast<float>(answer.logit - options.search_weight * behind);

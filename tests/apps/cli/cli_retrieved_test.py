@@ -79,7 +79,7 @@ def test_questions_come_from_stdin(folder):
 
 def test_the_search_may_count(folder):
     flags = [".", "--retrieve", 6, "--around", 0, "--top-k", 9]
-    alone, both = answers(folder, *flags), answers(folder, *flags, "--search-weight", 100)
+    alone, both = answers(folder, *flags, "--search-weight", 0), answers(folder, *flags, "--search-weight", 1e6)
     assert all(answer["rank"] == pytest.approx(answer["logit"]) for answer in alone["answers"])
     scores = [both["read"][answer["part"]]["score"] for answer in both["answers"]]
     assert scores == sorted(scores, reverse=True)
