@@ -15,6 +15,7 @@
 #include "longformer/language_model.h"
 #include "longformer/options.h"
 #include "longformer/reranking.h"
+#include "longformer/retrieved.h"
 #include "longformer/search.h"
 #include "longformer/tasks.h"
 
@@ -153,6 +154,7 @@ const std::map<std::string, Describe>& calls() {
       {"encode_passages", described_options<Embedder::PassageOptions>},
       {"search_index", described_options<SearchOptions>},
       {"query", described_options<SearchQuery>},
+      {"retrieve", described_options<RetrieveOptions>},
       {"write", writing_options},
       {"generate", generation_options},
       {"score", scoring_options},

@@ -44,6 +44,7 @@ NEEDS = {
     "experiments/paper/masked_lm.py": (["model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/paper/questions.py": (WORK, "squad/dev-v1.1.json"),
     "experiments/paper/triviaqa.py": (["model", *WORK], "squad/dev-v1.1.json"),
+    "experiments/retrieval/answers.py": (["bert", "model", "--work", "work"], "squad/dev-v1.1.json"),
     "experiments/retrieval/beir.py": (["model", "folder"], "squad/dev-v1.1.json"),
     "experiments/retrieval/fusion.py": (["model"], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/retrieval/handbook.py": (["ja-JP", "ja"], "ja-JP"),

@@ -48,6 +48,7 @@ PUBLIC = {
     "ranks": "core",
     "document": "core",
     "text": "text",
+    "files": "text",
     "tables": "engine/frame",
     "training": "training",
     "model": "engine/run",
@@ -56,6 +57,7 @@ PUBLIC = {
     "explanation": "tasks/classification",
     "reranking": "tasks/rerank",
     "search": "tasks/search",
+    "search_files": "tasks/search",
     "generation": "tasks/writing",
     "language_model": "tasks/language_model",
     "evaluation": "api",
@@ -63,6 +65,7 @@ PUBLIC = {
     "hub": "hub",
     "checkpoint": "api",
     "analysis": "api",
+    "retrieved": "api",
     "longformer": "api",
 }
 

@@ -160,7 +160,7 @@ bool Inputs::open(Document& document) {
   has_documents_ = false;
   try {
     if (options_.is_table(document.file)) {
-      table_.emplace(document.file, options_.table, options_.question_field);
+      table_.emplace(document.file, options_.table, options_.question_field, options_.keeps_fields);
     } else {
       lines_.emplace(document.file, options_.encoding());
     }
@@ -217,6 +217,7 @@ bool Inputs::next_row(Document& document) {
   document.question = std::move(row.question);
   document.title = std::move(row.title);
   document.id = std::move(row.id);
+  document.metadata = std::move(row.others);
   document.error = advised(std::move(row.error), row.remedies);
   return true;
 }

@@ -11,6 +11,7 @@
 
 #include "longformer/error.h"
 #include "longformer/options.h"
+#include "longformer/search_files.h"
 #include "longformer/tables.h"
 #include "longformer/text.h"
 #include "messages.h"
@@ -18,9 +19,6 @@
 #include "shard.h"
 
 namespace longformer::cli {
-
-/// The name of what is read from stdin.
-inline constexpr const char* kStandardInput = "standard input";
 
 struct Document {
   /// The file as it was named, "-" for stdin, "--text" for a text of the command line.
@@ -39,6 +37,8 @@ struct Document {
   std::string title = {};
   /// The id of a row as JSON; empty when there is none.
   std::string id;
+  /// The other fields of a row as a JSON object; only with InputOptions::keeps_fields.
+  std::string metadata = {};
   /// Why there is no text; empty when there is one.
   std::string error;
   /// The file could be read, but there is no text in it.
@@ -79,6 +79,8 @@ struct InputOptions {
   bool has_no_tables = false;
   /// The field of a row that holds a question; empty for none.
   std::string question_field = {};
+  /// Rows come with their other fields.
+  bool keeps_fields = false;
   /// Format of a file that is one document: a name of longformer::DocumentFormat, or auto to tell
   /// by its name. Empty: its bytes are the text.
   std::string format = {};

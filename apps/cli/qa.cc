@@ -13,6 +13,8 @@
 #include "longformer/tasks.h"
 #include "option_flags.h"
 #include "qa_multi_hop.h"
+#include "qa_retrieved.h"
+#include "retrieval.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -29,6 +31,7 @@ struct QaFlags {
   bool no_answer = false;
   /// Answers are compared over all documents.
   bool best = false;
+  RetrievalFlags retrieval;
 };
 
 class QaRun {
@@ -200,6 +203,16 @@ MultiHopQuestions multi_hop_questions(const QaFlags& flags) {
   return {flags.model, std::move(inputs), flags.questions, std::move(options)};
 }
 
+/// Throws UsageError for flags that are not for passages of many documents.
+RetrievedQuestions retrieved_questions(const QaFlags& flags) {
+  if (flags.no_answer || flags.best || !flags.inputs.question_field.empty()) {
+    throw UsageError(
+        "--retrieve compares the answers of all passages: leave out --no-answer, --best and "
+        "--question-field");
+  }
+  return {flags.model, flags.inputs, flags.questions, flags.options, flags.retrieval};
+}
+
 bool is_named_table(const std::string& file) { return !table_format_of(file).empty(); }
 
 void check(const QaFlags& flags) {
@@ -227,19 +240,25 @@ void add_qa(CLI::App& program, Action& action) {
       program,
       {.name = "qa",
        .description = "Answer questions with spans of documents.",
-       .details = "The model needs a question-answering head. Every question is asked about every "
-                  "document. Prints file, question, score, first and last character + 1, and text "
-                  "of each answer, tab-separated. With --best the documents are searched for the "
-                  "best answer of all. A model for multi-hop question answering (finetune "
-                  "--task multihop) reads all documents together, as paragraphs: the first line is "
-                  "the answer, then each sentence that supports it is a line, and what the line is "
-                  "stands before the file. Without --question it reads questions with their "
-                  "paragraphs, as HotpotQA has them.",
+       .details =
+           "The model needs a question-answering head. Every question is asked about every "
+           "document. Prints file, question, score, first and last character + 1, and text "
+           "of each answer, tab-separated. With --best the documents are searched for the "
+           "best answer of all. With --retrieve a search finds the best passages in "
+           "files, folders or an index first, and only these are read; without --question "
+           "each line of stdin is then one. A model for multi-hop question answering (finetune "
+           "--task multihop) reads all documents together, as paragraphs: the first line is "
+           "the answer, then each sentence that supports it is a line, and what the line is "
+           "stands before the file. Without --question it reads questions with their "
+           "paragraphs, as HotpotQA has them.",
        .examples =
            "longformer qa MODEL paper.txt --question \"Who was studied?\"\n"
            "longformer qa MODEL novel.txt --question \"Who is Alice?\" --stride 512 --top-k 3\n"
            "longformer qa MODEL page1.txt page2.txt page3.txt --question \"Who was it?\" --best "
            "--stride 128\n"
+           "longformer qa MODEL notes --retrieve 8 --question \"Who was it?\" --json\n"
+           "longformer qa MODEL --index notes.index --embedder EMBEDDER --filter \"date>=2024\" "
+           "--question \"Who was it?\"\n"
            "longformer qa MULTIHOP-MODEL smith.txt jones.txt --question \"Who is older?\"\n"
            "longformer qa MULTIHOP-MODEL hotpot_dev_distractor_v1.json --json\n"
            "longformer qa MODEL squad.jsonl --text-field context --question-field question "
@@ -263,12 +282,17 @@ void add_qa(CLI::App& program, Action& action) {
                 "logit, which stands in place of the score");
   add_fields(verb, only(fields(flags->multi_hop), {"evidence_paragraphs"}));
   add_fields(verb, without(options, of_answers));
+  add_retrieval(verb, flags->retrieval);
+  add_fields(verb, only(fields(flags->retrieval.options), {"search_weight"}));
   add_results(verb, flags->model);
   add_compute(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) {
       if (MultiHopAnswerer::is_one(flags->model.token_model_folder())) {
         return answer_multi_hop(multi_hop_questions(*flags), messages);
+      }
+      if (flags->retrieval.is_asked()) {
+        return answer_retrieved(retrieved_questions(*flags), messages);
       }
       check(*flags);
       QaRun(*flags, messages).run();

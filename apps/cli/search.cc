@@ -85,8 +85,8 @@ std::optional<Reranker> loaded_reranker(const SearchFlags& flags, Messages& mess
 
 /// Columns of a table, which has a row for each hit.
 std::vector<std::string> columns_of_hits() {
-  return {"query", "file",   "begin", "end",  "score", "similarity",
-          "words", "sparse", "multi", "text", "error"};
+  return {"query", "file",   "begin", "end",  "score",    "similarity",
+          "words", "sparse", "multi", "text", "metadata", "error"};
 }
 
 class SearchRun {
@@ -113,6 +113,8 @@ class SearchRun {
     print_summary();
     if (index().passages() == 0)
       throw Error("no document to search in: every input failed or was empty");
+    filter_ = names_.stored(flags_.query.filter);
+    index().check(filter_);
     tell_cost_of_tokens();
     for (const std::string& question : flags_.queries) answer(question);
     if (flags_.queries.empty()) answer_lines();
@@ -221,24 +223,6 @@ class SearchRun {
     }
   }
 
-  /// The names of --within in the index. A folder around that of the index is in no name.
-  std::vector<std::string> within() {
-    if (flags_.query.within.empty()) return {};
-    std::vector<std::string> names;
-    const std::vector<IndexedDocument> documents = index().list();
-    for (const std::string& name : flags_.query.within) {
-      if (!names_.is_around(name)) {
-        names.push_back(names_.stored_as(name, documents));
-        continue;
-      }
-      const std::filesystem::path folder = whole_path(name);
-      for (const IndexedDocument& document : documents) {
-        if (is_below(names_.path(document.name), folder)) names.push_back(document.name);
-      }
-    }
-    return names;
-  }
-
   void answer(const std::string& question) {
     const Stopwatch watch;
     SearchAnswer answer = {.question = question, .hits = {}, .note = {}, .seconds = 0};
@@ -247,7 +231,8 @@ class SearchRun {
     if (reranker_) query.reranker = &*reranker_;
     query.note = [&](const std::string& note) { answer.note = note; };
     try {
-      query.within = within();
+      query.within = names_.within(flags_.query.within, index());
+      query.filter = filter_;
       answer.hits = open_.embedder ? index().query(*open_.embedder, query) : index().query(query);
       for (SearchHit& hit : answer.hits) hit.file = names_.shown(hit.file);
     } catch (const Error& error) {
@@ -278,6 +263,7 @@ class SearchRun {
   std::optional<Reranker> reranker_;
   IndexNames names_;
   Results results_;
+  std::vector<std::string> filter_;
   std::int64_t added_ = 0;
   double index_seconds_ = 0;
 };
@@ -308,7 +294,7 @@ void manage(const SearchFlags& flags, Messages& messages) {
   const bool is_json = with_form(flags.model).json;
   std::string text;
   if (flags.list) {
-    std::vector<IndexedDocument> documents = index.list();
+    std::vector<IndexedDocument> documents = index.list(names.stored(flags.query.filter));
     for (IndexedDocument& document : documents) document.name = names.shown(document.name);
     text += documents_text(documents, is_json);
   }
@@ -323,6 +309,9 @@ void check(SearchFlags& flags) {
     if (flags.index.empty()) throw UsageError("--list, --stats and --remove need --index");
     if (!flags.model.model.empty() || !flags.queries.empty()) {
       throw UsageError("--list, --stats and --remove take neither a model nor questions");
+    }
+    if (!flags.query.filter.empty() && !flags.list) {
+      throw UsageError("--filter", "expected questions or --list beside it");
     }
     return;
   }
@@ -363,6 +352,10 @@ void add_search(CLI::App& program, Action& action) {
            "longformer search MODEL --index notes.index --rerank RERANKER --query \"…\"\n"
            "longformer search MODEL --index notes.index --within notes/2024 --json < "
            "questions.txt\n"
+           "longformer search MODEL papers.csv --text-field abstract --filter \"year>=2020\" "
+           "--query \"…\"\n"
+           "longformer search MODEL --index notes.index --filter \"path=*.md\" --filter "
+           "\"date>=2024-05\" --query \"…\"\n"
            "longformer search --index notes.index --list"});
   add_model(verb, flags->model)->required(false);
   add_search_documents(verb, flags->documents);
@@ -378,7 +371,7 @@ void add_search(CLI::App& program, Action& action) {
   add_repeatable(verb, "--remove", flags->removed,
                  "take a document out of the index, or all of a folder; may be "
                  "repeated");
-  add_fields(verb, only(query, {"mode", "within"}));
+  add_fields(verb, only(query, {"mode", "within", "filter"}));
   add_fields(verb, only(options, {"passage_tokens", "context", "language", "similarity",
                                   "passage_prompt", "vectors"}));
   add_fields(verb, only(query, {"query_prompt"}));
@@ -395,6 +388,7 @@ void add_search(CLI::App& program, Action& action) {
     flags->passage_tokens_given = passage->count() > 0;
     check(*flags);
     action = [flags](Messages& messages) {
+      check_filter(flags->query.filter);
       if (flags->manages()) return manage(*flags, messages);
       SearchRun(*flags, messages).run();
     };

@@ -35,17 +35,6 @@ bool is_folder(const std::string& name) {
   return fs::is_directory(name, error);
 }
 
-/// Whether there is no such file any more. Documents of --lines have the file's name and a number;
-/// those of stdin never had a file.
-bool is_gone(const std::string& path) {
-  const auto has_file = [](const std::string& file) {
-    std::error_code error;
-    const fs::file_type type = fs::status(file, error).type();
-    return type != fs::file_type::not_found && type != fs::file_type::directory;
-  };
-  return !has_file(path) && !has_file(without_line(path));
-}
-
 FileKind kind_of(const std::string& file) {
   std::array<char, 4096> beginning;
   std::ifstream stream(file, std::ios::binary);
@@ -64,12 +53,6 @@ std::string first_of(const std::vector<std::string>& names) {
   return text;
 }
 
-/// One path for all names and links of a file.
-std::string identity_of(const fs::path& path) {
-  std::error_code error;
-  return fs::weakly_canonical(path, error).string();
-}
-
 class DocumentAdder {
  public:
   DocumentAdder(const SearchDocuments& documents, const Embedder& embedder, SearchIndex& index,
@@ -83,6 +66,10 @@ class DocumentAdder {
   std::int64_t run() {
     find();
     if (!found_.files.empty()) read();
+    if (described_ > 0) {
+      messages_.note(counted(described_, "document that has not changed got other metadata",
+                             "documents that have not changed got other metadata"));
+    }
     tell_left_out();
     for (const std::string& folder : found_.folders) look_for_gone(folder);
     return added_;
@@ -95,38 +82,13 @@ class DocumentAdder {
       progress.tell(counted(static_cast<std::int64_t>(files), "file") + " found");
     });
     for (const std::string& error : found_.errors) messages_.error(error);
-    name_files();
+    name_of_ = names_.name(found_.files, index_);
     if (found_.files.empty() && found_.errors.empty()) {
       messages_.note(
           fmt::format("{}: no files to read; --include names others than text, Markdown "
                       "and HTML",
                       fmt::join(found_.folders, ", ")));
     }
-  }
-
-  /// Gives every file a name, and reads none twice; a file that is in the index by another name,
-  /// through a link perhaps, keeps that.
-  void name_files() {
-    std::map<std::string, std::string> indexed;
-    std::string file;
-    index_.each_name([&](const std::string& document) {
-      const std::string name = without_line(document);
-      // Lines of a file come behind each other.
-      if (name == file) return;
-      file = name;
-      indexed.emplace(identity_of(names_.path(name)), name);
-    });
-    std::set<std::string> seen;
-    std::erase_if(found_.files, [&](const std::string& file) {
-      if (file == "-") return false;
-      const std::string identity = identity_of(whole_path(file));
-      const auto known = indexed.find(identity);
-      const std::string name = known == indexed.end() ? names_.stored(file) : known->second;
-      name_of_[file] = name;
-      const bool is_new = seen.insert(identity).second;
-      if (is_new) names_.call(name, file);
-      return !is_new;
-    });
   }
 
   std::string name_of(const Document& document) const {
@@ -138,6 +100,7 @@ class DocumentAdder {
   void read() {
     InputOptions options = documents_.inputs;
     options.files = found_.files;
+    options.keeps_fields = true;
     Inputs inputs(options, messages_);
     ProgressLine progress(messages_, inputs.total_documents(), inputs.total_bytes());
     ReadAhead reader([&inputs](Document& document) { return inputs.next(document); }, options,
@@ -145,18 +108,27 @@ class DocumentAdder {
     for (auto unit = reader.next(); !unit.empty(); unit = reader.next()) {
       std::int64_t bytes = 0;
       std::vector<const Document*> readable;
+      std::map<std::string, std::string> known;
       for (const Document& document : unit) {
         bytes += document.bytes;
         if (document.error.empty()) {
-          if (!index_.contains(name_of(document), document.text)) readable.push_back(&document);
+          const bool is_known = index_.contains(name_of(document), document.text);
+          if (!is_known) readable.push_back(&document);
+          // The rest of a row may have changed, and older indexes have no metadata.
+          if (is_known) known.emplace(name_of(document), metadata_of(document));
         } else if (document.is_no_text && found_.from_folders.contains(document.file)) {
           leave_out(document);
         } else {
           messages_.error(plain_name(document.label()) + ": " + document.error);
         }
       }
+      described_ += index_.describe(known);
       add(readable, progress.unit(std::ssize(unit), bytes));
     }
+  }
+
+  static std::string metadata_of(const Document& document) {
+    return file_metadata(document.file, document.metadata);
   }
 
   void add(const std::vector<const Document*>& documents, const ProgressCallback& report) {
@@ -170,7 +142,8 @@ class DocumentAdder {
       if (found[i].error.empty()) {
         prepared.push_back({.name = name_of(document),
                             .text = document.text,
-                            .passages = std::move(found[i].vectors)});
+                            .passages = std::move(found[i].vectors),
+                            .metadata = metadata_of(document)});
       } else {
         messages_.error(plain_name(document.label()) + ": " +
                         advised(found[i].error, found[i].remedies));
@@ -213,13 +186,7 @@ class DocumentAdder {
   }
 
   void look_for_gone(const std::string& name) {
-    const fs::path folder = whole_path(name);
-    std::vector<std::string> gone;
-    index_.each_name([&](const std::string& document) {
-      const fs::path path = names_.path(document);
-      const bool had_file = document != kStandardInput && without_line(document) != "-";
-      if (had_file && is_below(path, folder) && is_gone(path.string())) gone.push_back(document);
-    });
+    const std::vector<std::string> gone = names_.gone(name, index_);
     if (gone.empty()) return;
     std::string names = names_.path_from_here(gone.front());
     if (gone.size() > 1) names += fmt::format(" and {} more", gone.size() - 1);
@@ -239,7 +206,7 @@ class DocumentAdder {
   Messages& messages_;
   FoundFiles found_;
   std::map<std::string, std::string> name_of_;
-  std::int64_t added_ = 0, left_out_ = 0;
+  std::int64_t added_ = 0, described_ = 0, left_out_ = 0;
   /// Files that are no text, by what they are.
   std::map<std::string_view, std::vector<std::string>> of_kinds_;
 };

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "file_search.h"
-#include "index_names.h"
 #include "inputs.h"
+#include "longformer/files.h"
 #include "longformer/search.h"
+#include "longformer/search_files.h"
 #include "messages.h"
 
 namespace longformer::cli {

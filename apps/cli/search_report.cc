@@ -113,6 +113,7 @@ std::string statistics_text(const SearchIndex& index, const std::string& file, b
     line.add("passage_tokens", options.passages.passage_tokens);
     line.add("context", std::string(context_name(options))).add("language", *options.language);
     line.add("similarity", similarity_name(options));
+    line.add("fields", std::span<const std::string>(index.fields()));
     return line.add("passage_prompt", options.passage_prompt.value_or("")).line();
   }
   std::string text;
@@ -129,6 +130,7 @@ std::string statistics_text(const SearchIndex& index, const std::string& file, b
   row("context", context_name(options));
   row("language", *options.language);
   row("similarity", similarity_name(options));
+  row("fields", fmt::format("{}", fmt::join(index.fields(), ", ")));
   const std::string prompt = options.passage_prompt.value_or("");
   if (!prompt.empty()) row("passage prompt", on_one_line(prompt));
   return text;

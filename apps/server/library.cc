@@ -121,14 +121,33 @@ SearchOptions options_for(const Embedder& embedder) {
   return options;
 }
 
+/// A part of a document has the path of the whole.
+std::string with_path(const std::string& metadata, const std::string& path) {
+  JsonLine json;
+  json.add("path", path);
+  // A field "path" of the metadata comes behind it, and counts.
+  if (!metadata.empty() && metadata != "{}") json.add_members(metadata);
+  return json.object();
+}
+
 Failure disk_failure(const Error& error) { return {507, "Backend", error.what()}; }
+
+/// Whether documents of an index have the fields that conditions name.
+bool knows(const SearchIndex& index, std::span<const std::string> filter) {
+  try {
+    index.check(filter);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 }  // namespace
 
 /// All members but those that never change need the mutex.
 struct Library::Contents {
   struct ReadDocument {
-    std::string name, hash;
+    std::string name, hash, metadata;
     const std::string* text = nullptr;
     std::int64_t characters = 0;
     /// Passages that can be found already.
@@ -157,7 +176,8 @@ struct Library::Contents {
     LibraryDocument document = {.id = id_of(row.name, row.hash),
                                 .name = row.name,
                                 .characters = row.characters,
-                                .passages = row.passages};
+                                .passages = row.passages,
+                                .metadata = row.metadata};
     if (const auto known = facts.find(document.id); known != facts.end()) {
       document.characters = known->second.characters;
       document.tokens = known->second.tokens;
@@ -245,11 +265,17 @@ struct Library::Contents {
 class Library::Reading {
  public:
   /// The caller holds the mutex.
-  Reading(Contents& all, const std::string& name, const std::string& text_hash,
-          const std::string& text)
-      : all_(all), name_(all.free_name(name)), id_(id_of(name_, text_hash)), text_(text) {
-    all_.reading[id_] = {
-        .name = name_, .hash = text_hash, .text = &text, .characters = characters_of(text)};
+  Reading(Contents& all, const Upload& upload, const std::string& text_hash)
+      : all_(all),
+        name_(all.free_name(upload.name)),
+        id_(id_of(name_, text_hash)),
+        text_(upload.text),
+        metadata_(upload.metadata) {
+    all_.reading[id_] = {.name = name_,
+                         .hash = text_hash,
+                         .metadata = metadata_,
+                         .text = &text_,
+                         .characters = characters_of(text_)};
   }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
@@ -275,14 +301,16 @@ class Library::Reading {
     progress_.documents_total = 1;
     progress_.tokens_total = std::ssize(all_.embedder.tokenizer().encode(text_, plain).ids);
     report(0);
-    const PassageVectors passages = read_parts();
+    PassageVectors passages = read_parts();
     if (passages.dense.rows == 0) throw Failure(400, "Empty", "`text` has no words");
     const std::int64_t characters = characters_of(text_);
     std::vector<Gap> gaps = gaps_of(text_, passages.dense.spans, characters);
     const std::lock_guard lock(all_.mutex);
     check_removed();
     try {
-      all_.index.put(name_, text_, passages);
+      const PreparedDocument whole = {
+          .name = name_, .text = text_, .passages = std::move(passages), .metadata = metadata_};
+      all_.index.put({&whole, 1});
     } catch (const Error& error) {
       throw disk_failure(error);
     }
@@ -359,7 +387,11 @@ class Library::Reading {
   void show(std::string_view part, const PassageVectors& passages) {
     const std::lock_guard lock(all_.mutex);
     check_removed();
-    all_.parts.put(fmt::format("{}/{}", id_, first_), part, passages);
+    const PreparedDocument shown = {.name = fmt::format("{}/{}", id_, first_),
+                                    .text = part,
+                                    .passages = passages,
+                                    .metadata = with_path(metadata_, name_)};
+    all_.parts.put({&shown, 1});
     all_.reading.at(id_).passages += passages.dense.rows;
   }
 
@@ -384,6 +416,7 @@ class Library::Reading {
   Contents& all_;
   const std::string name_, id_;
   const std::string& text_;
+  const std::string& metadata_;
   const ReadingCallback* callback_ = nullptr;
   Progress progress_;
   /// The first character of the present part.
@@ -396,15 +429,17 @@ Library::~Library() = default;
 
 bool Library::is_in_file() const { return contents_->is_in_file; }
 
-AddedDocument Library::add(const std::string& name, const std::string& text,
-                           const ReadingCallback& progress) {
+AddedDocument Library::add(const Upload& upload, const ReadingCallback& progress) {
   Contents& all = *contents_;
-  const std::string text_hash = SearchIndex::hash_of(text);
+  const std::string text_hash = SearchIndex::hash_of(upload.text);
   std::optional<Reading> reading;
   {
     std::unique_lock lock(all.mutex);
     while (true) {
       if (const auto row = all.index.document_of(text_hash)) {
+        if (!upload.metadata.empty() && all.index.describe({{row->name, upload.metadata}}) > 0) {
+          return {.document = all.shown(*all.index.document(row->name)), .is_new = false};
+        }
         return {.document = all.shown(*row), .is_new = false};
       }
       const auto same = std::ranges::find_if(
@@ -418,16 +453,16 @@ AddedDocument Library::add(const std::string& name, const std::string& text,
       Interruption::poll();
       lock.lock();
     }
-    all.check_room(text.size());
-    reading.emplace(all, name, text_hash, text);
+    all.check_room(upload.text.size());
+    reading.emplace(all, upload, text_hash);
   }
   return {.document = reading->read(progress), .is_new = true};
 }
 
-std::vector<LibraryDocument> Library::list() const {
+std::vector<LibraryDocument> Library::list(std::span<const std::string> filter) const {
   const std::lock_guard lock(contents_->mutex);
   std::vector<LibraryDocument> documents;
-  for (const IndexedDocument& row : contents_->index.list()) {
+  for (const IndexedDocument& row : contents_->index.list(filter)) {
     documents.push_back(contents_->shown(row));
   }
   return documents;
@@ -437,7 +472,11 @@ LibraryDocument Library::find(const std::string& id) const {
   const std::lock_guard lock(contents_->mutex);
   if (const auto found = contents_->reading.find(id); found != contents_->reading.end()) {
     const Contents::ReadDocument& one = found->second;
-    return {.id = id, .name = one.name, .characters = one.characters, .passages = one.passages};
+    return {.id = id,
+            .name = one.name,
+            .characters = one.characters,
+            .passages = one.passages,
+            .metadata = one.metadata};
   }
   return contents_->shown(contents_->find(id));
 }
@@ -484,6 +523,9 @@ LibraryHits Library::search(SearchQuery query, std::span<const std::string> ids)
   const std::lock_guard lock(all.mutex);
   LibraryHits found;
   SearchQuery in_parts = query;
+  // A field may be one of documents that are being read, and of no other.
+  const bool has_parts = all.parts.passages() > 0 && knows(all.parts, query.filter);
+  const bool has_whole = !has_parts || knows(all.index, query.filter);
   for (const std::string& id : std::set<std::string>(ids.begin(), ids.end())) {
     if (const auto one = all.reading.find(id); one != all.reading.end()) {
       found.passages += one->second.passages;
@@ -495,7 +537,7 @@ LibraryHits Library::search(SearchQuery query, std::span<const std::string> ids)
     }
   }
   if (ids.empty()) found.passages = all.index.passages() + all.parts.passages();
-  if (ids.empty() || !query.within.empty()) {
+  if (has_whole && (ids.empty() || !query.within.empty())) {
     for (SearchHit& hit : all.index.query(vector, query)) {
       // Another process may have removed it since.
       const auto row = all.index.document(hit.file);
@@ -504,14 +546,15 @@ LibraryHits Library::search(SearchQuery query, std::span<const std::string> ids)
           {.document = id_of(row->name, row->hash), .name = row->name, .hit = std::move(hit)});
     }
   }
-  if (all.parts.passages() > 0 && (ids.empty() || !in_parts.within.empty())) {
+  if (has_parts && (ids.empty() || !in_parts.within.empty())) {
     for (SearchHit& hit : all.parts.query(vector, in_parts)) {
       const std::size_t slash = hit.file.find('/');
       const std::string id = hit.file.substr(0, slash);
       const std::int64_t first = std::stoll(hit.file.substr(slash + 1));
+      const Contents::ReadDocument& document = all.reading.at(id);
       hit.span = {hit.span.begin + first, hit.span.end + first};
-      found.hits.push_back(
-          {.document = id, .name = all.reading.at(id).name, .hit = std::move(hit)});
+      hit.metadata = document.metadata;
+      found.hits.push_back({.document = id, .name = document.name, .hit = std::move(hit)});
     }
     std::ranges::stable_sort(found.hits, std::greater(),
                              [](const LibraryHit& one) { return one.hit.score; });

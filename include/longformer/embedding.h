@@ -95,7 +95,7 @@ struct VectorKinds {
   bool dense = false, sparse = false, multi = false;
   bool operator==(const VectorKinds&) const = default;
 };
-/// Parses dense, sparse and multi between commas. Throws Error for anything else.
+/// Parses dense, sparse and multi between commas, or none. Throws Error for anything else.
 VectorKinds vector_kinds(const std::string& names);
 std::string name_of(const VectorKinds& kinds);
 
@@ -254,8 +254,9 @@ class Embedder {
   Embedding embed_passages(std::string_view text, const PassageOptions& passages,
                            const EmbedOptions& options = {},
                            const ProgressCallback& progress = {}) const;
-  /// Vectors of the chosen kinds of the passages of a document. Kinds other than dense are of
-  /// passages alone: throws Error for them in the context of the document.
+  /// Vectors of the chosen kinds of the passages of a document; of no kind: only their places.
+  /// Kinds other than dense are of passages alone: throws Error for them in the context of the
+  /// document.
   PassageVectors passage_vectors(std::string_view text, const PassageOptions& passages,
                                  const KindOptions& options,
                                  const ProgressCallback& progress = {}) const;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,10 +52,13 @@ struct SearchHit {
   std::string text;
   /// Characters of `text` that are words of the question.
   std::vector<CharacterSpan> matched;
+  /// The metadata of its document, as a JSON object; empty: none.
+  std::string metadata = {};
 };
 
 /// {"file", "begin", "end", "score", "similarity", "words", "sparse", "multi", "text", "matched":
-/// [[begin, end], …]}; "similarity", "words", "sparse" and "multi" where the hit has them.
+/// [[begin, end], …], "metadata"}; "similarity", "words", "sparse", "multi" and "metadata" where
+/// the hit has them.
 std::string to_json(const SearchHit& hit);
 
 /// How passages become vectors; an index remembers it.
@@ -96,6 +100,9 @@ struct SearchQuery {
   /// Only passages of the documents of these names, and of those below folders of these names;
   /// empty: of all.
   std::vector<std::string> within = {};
+  /// Only passages of documents whose metadata meet all of these conditions, as "year>=2020" (the
+  /// language is that of docs/search.md). They are applied before the best are taken.
+  std::vector<std::string> filter = {};
   /// This text is put before the question for its vector; absent, it is the prompt "query" of the
   /// folder.
   std::optional<std::string> prompt = {};
@@ -116,6 +123,14 @@ struct SearchQuery {
 
 /// Without the question.
 OptionFields fields(SearchQuery& query);
+
+/// SearchQuery::filter for a JSON value: a list of conditions, or an object of fields such as
+/// {"author": "Smith", "year": {">=": 2020, "<": 2024}, "tag": ["a", "b"]}, where a list means any
+/// of its values. Throws Error for anything else.
+std::vector<std::string> search_filter(std::string_view json);
+
+/// Throws Error for what is no condition of a SearchQuery::filter.
+void check_filter(std::span<const std::string> filter);
 
 /// The vectors of a question that its mode needs.
 struct QuestionVectors {
@@ -146,6 +161,8 @@ struct PreparedDocument {
   std::string name;
   std::string_view text;
   PassageVectors passages;
+  /// A JSON object; empty: none.
+  std::string metadata = {};
 };
 
 /// A document of an index.
@@ -157,6 +174,8 @@ struct IndexedDocument {
   std::string hash;
   /// When it was read, UTC: 2026-11-24 23:44:46.
   std::string time;
+  /// A JSON object; empty: none.
+  std::string metadata = {};
 };
 
 /// {"file", "passages", "characters", "hash", "time"}.
@@ -217,9 +236,10 @@ class SearchIndex {
   SearchIndex& operator=(SearchIndex&&) noexcept;
   ~SearchIndex();
 
-  /// Adds a document under a name; replaces one of the same name.
+  /// Adds a document under a name; replaces one of the same name. The metadata are a JSON object,
+  /// or empty.
   void add(const Embedder& embedder, const std::string& name, std::string_view text,
-           const ProgressCallback& progress = {});
+           const ProgressCallback& progress = {}, const std::string& metadata = {});
   /// The passages of a text with their vectors, as add() makes them. Several threads may call it,
   /// also while another one uses the index. `batch_tokens` as in EmbedOptions: with fewer, other
   /// calls of the model wait less.
@@ -237,6 +257,9 @@ class SearchIndex {
   /// Adds all of them or, where it throws, none. Many short documents take a fraction of the time
   /// that each takes by itself, as the disk is waited for once.
   void put(std::span<const PreparedDocument> documents);
+  /// Gives documents, by their names, other metadata, which are JSON objects or empty, and keeps
+  /// their passages; all or, where it throws, none. Gives how many had others before.
+  std::int64_t describe(const std::map<std::string, std::string>& metadata);
   /// Removes the document of this name, or those below the folder of this name; gives how many.
   std::int64_t remove(const std::string& name);
 
@@ -261,8 +284,12 @@ class SearchIndex {
   DocumentComparison compare(const std::string& a, const std::string& b) const;
   std::int64_t documents() const;
   std::int64_t passages() const;
-  /// All documents in the order of their names.
-  std::vector<IndexedDocument> list() const;
+  /// All documents that meet the conditions of a SearchQuery::filter, in the order of their names.
+  std::vector<IndexedDocument> list(std::span<const std::string> filter = {}) const;
+  /// The fields that conditions may name: "path", and those of the metadata.
+  std::vector<std::string> fields() const;
+  /// Throws Error as check_filter(), and for a field that no document has.
+  void check(std::span<const std::string> filter) const;
   /// Calls `use` with the name of every document, in order, and keeps none: an index may have more
   /// of them than memory.
   void each_name(const std::function<void(const std::string&)>& use) const;
@@ -301,6 +328,7 @@ class SearchIndex {
   KindOptions passage_options(std::int64_t batch_tokens) const;
   tasks::AskedQuestion asked(const QuestionVectors& vectors, const SearchQuery& query) const;
   explicit SearchIndex(std::unique_ptr<Contents> contents);
+  void put_one(const PreparedDocument& document);
 
   std::unique_ptr<Contents> contents_;
 };

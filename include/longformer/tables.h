@@ -33,6 +33,8 @@ struct TableDocument {
   std::string title = {};
   /// The id as JSON; empty: there is none.
   std::string id = {};
+  /// The fields beside text and id as a JSON object, where they were asked for.
+  std::string others = {};
   /// Why there is no text, and what would help; empty: there is one.
   std::string error = {};
   std::vector<Remedy> remedies = {};
@@ -44,10 +46,11 @@ class DocumentTable {
  public:
   /// These options count: format ("csv", "tsv", "jsonl", "json"; empty: by the ending, else by the
   /// first line), text_field, id_field, delimiter, columns, quotes and encoding.
-  /// `question_field` is the field of a question; empty: there is none.
+  /// `question_field` is the field of a question; empty: there is none. `keeps_others` asks for
+  /// TableDocument::others.
   /// Throws Error with the system's reason when the file cannot be read.
   DocumentTable(const std::string& path, const DataOptions& options,
-                std::string question_field = {});
+                std::string question_field = {}, bool keeps_others = false);
   ~DocumentTable();
   DocumentTable(DocumentTable&&) noexcept;
   DocumentTable& operator=(DocumentTable&&) noexcept;

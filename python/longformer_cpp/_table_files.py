@@ -27,11 +27,11 @@ _FIELDS = ("text_field", "pair_field", "label_field", "id_field")
 _OF_FILES = ("format", "columns", "delimiter", "no_quotes", "encoding")
 
 
-class _Unwritable(Exception):
+class Unwritable(Exception):
     """A value that JSON does not have."""
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value as JSON has it, without missing ones."""
     if isinstance(value, (str, bool, int)) and not isinstance(value, np.generic):
         return value
@@ -40,12 +40,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(value)
     if isinstance(value, np.generic):
-        return _plain(value.item())
+        return plain(value.item())
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
-        return [_plain(one) for one in value]
-    raise _Unwritable
+        return [plain(one) for one in value]
+    raise Unwritable
 
 
 def _whole(values: list[Any]) -> list[Any]:
@@ -84,8 +84,8 @@ class _TableFile:
                 if isinstance(value, Unreadable):
                     raise Error(f"{where}: {value.reason}")
                 try:
-                    made.append(_plain(as_text(value, where) if isinstance(value, str) else value))
-                except _Unwritable:
+                    made.append(plain(as_text(value, where) if isinstance(value, str) else value))
+                except Unwritable:
                     if name in named:
                         raise about_option(named[name], f"expected texts, numbers or lists in the column {name!r}, found {found(value)}") from None
                     break

@@ -63,6 +63,8 @@ def place(tmp_path_factory):
     story = {"tokens": "he was . she was with him".split(), "clusters": [[[0, 0], [6, 6]], [[3, 3]]]}
     (place / "stories.jsonl").write_text(json.dumps(story) + "\n")
     (place / "notes.md").write_text("# Notes\n\nHe was in the *house*.\n")
+    (place / "notes").mkdir()
+    (place / "notes" / "house.md").write_text("# House\n\nShe was in the house with them.\n")
     shutil.copytree(fixtures / "tiny_led", place / "led")
     for name in ("vocab.json", "merges.txt"):
         shutil.copy(fixtures / "tiny_roberta" / name, place / "led")

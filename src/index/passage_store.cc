@@ -105,16 +105,14 @@ const std::string& not_of_old_form(const std::string& file) {
   return file;
 }
 
-constexpr const char* kDocumentColumns =
-    "SELECT id, name, passages, characters, hash, time FROM documents ";
-
 DocumentRow document_of(const Statement& row) {
   return {.id = row.integer(0),
           .name = std::string(row.text(1)),
           .passages = row.integer(2),
           .characters = row.integer(3),
           .hash = std::string(row.text(4)),
-          .time = std::string(row.text(5))};
+          .time = std::string(row.text(5)),
+          .metadata = std::string(row.text(6))};
 }
 
 /// Appends characters from … to − 1, all of the gap begin … end − 1 between two passages.
@@ -143,7 +141,7 @@ std::string text_hash(std::string_view text) { return fmt::format("{:016x}", fnv
 
 PassageStore::PassageStore(const std::string& file, Access access,
                            const std::optional<std::string>& language)
-    : database_(not_of_old_form(file), access), tokens_(database_) {
+    : database_(not_of_old_form(file), access), tokens_(database_), metadata_(database_) {
   if (access == Access::write) {
     // Two processes that make the same index do it one behind the other.
     Transaction transaction(database_);
@@ -160,8 +158,12 @@ PassageStore::PassageStore(const std::string& file, Access access,
   require(version == kVersion || version == kVersionOfOtherWords,
           "{}: expected a search index of version {}, found one of version {}; make it anew",
           this->file(), kVersion, version);
-  if (access != Access::read) complete(database_);
+  if (access != Access::read) {
+    complete(database_);
+    metadata_.make();
+  }
   tokens_.find_tables();
+  metadata_.find_tables();
   read_words(language, access != Access::read);
 }
 
@@ -243,21 +245,27 @@ void PassageStore::together(const std::function<void()>& work) const {
   is_together_ = false;
 }
 
+Statement PassageStore::document_rows(std::string_view condition) const {
+  return database_.prepare(
+      fmt::format("SELECT id, name, passages, characters, hash, time, {} FROM documents {}",
+                  metadata_.has_tables() ? "metadata" : "NULL", condition));
+}
+
 std::vector<DocumentRow> PassageStore::list() const {
   std::vector<DocumentRow> documents;
-  Statement rows = database_.prepare(std::string(kDocumentColumns) + "ORDER BY name");
+  Statement rows = document_rows("ORDER BY name");
   while (rows.step()) documents.push_back(document_of(rows));
   return documents;
 }
 
 std::optional<DocumentRow> PassageStore::document(const std::string& name) const {
-  Statement row = database_.prepare(std::string(kDocumentColumns) + "WHERE name = ?");
+  Statement row = document_rows("WHERE name = ?");
   if (!row.bind(1, name).step()) return std::nullopt;
   return document_of(row);
 }
 
 std::optional<DocumentRow> PassageStore::with_hash(const std::string& hash) const {
-  Statement row = database_.prepare(std::string(kDocumentColumns) + "WHERE hash = ? LIMIT 1");
+  Statement row = document_rows("WHERE hash = ? LIMIT 1");
   if (!row.bind(1, hash).step()) return std::nullopt;
   return document_of(row);
 }
@@ -275,7 +283,7 @@ Index PassageStore::text_bytes() const {
 Index PassageStore::stored_bytes() const {
   std::vector<DocumentRow> uncounted;
   {
-    Statement rows = database_.prepare(std::string(kDocumentColumns) + "WHERE bytes IS NULL");
+    Statement rows = document_rows("WHERE bytes IS NULL");
     while (rows.step()) uncounted.push_back(document_of(rows));
   }
   if (!uncounted.empty()) {
@@ -382,22 +390,35 @@ std::vector<std::string> PassageStore::document_names(std::span<const Index> pas
   return names;
 }
 
-bool PassageStore::put(const std::string& name, std::string_view text,
-                       std::span<const NewPassage> passages, const NewVectors& vectors) const {
+bool PassageStore::describe(const std::string& name, const std::string& metadata) const {
+  const std::optional<DocumentRow> row = document(name);
+  if (!row || row->metadata == metadata) return false;
+  std::optional<Transaction> transaction;
+  if (!is_together_) transaction.emplace(database_);
+  metadata_.remove(row->id);
+  database_.prepare("UPDATE documents SET metadata = NULL WHERE id = ?").bind(1, row->id).run();
+  metadata_.put(row->id, metadata);
+  if (transaction) transaction->commit();
+  return true;
+}
+
+bool PassageStore::put(const NewDocument& document, std::span<const NewPassage> passages,
+                       const NewVectors& vectors) const {
   std::optional<Transaction> transaction;
   if (!is_together_) transaction.emplace(database_);
   counts_.reset();
-  Index more_bytes = std::ssize(text);
+  Index more_bytes = std::ssize(document.text);
   Statement former = database_.prepare("SELECT id FROM documents WHERE name = ?");
-  const bool replaces = former.bind(1, name).step();
+  const bool replaces = former.bind(1, document.name).step();
   if (replaces) more_bytes -= remove_document(former.integer(0));
-  Statement document = database_.prepare(
+  Statement insert = database_.prepare(
       "INSERT INTO documents (name, hash, characters, passages, bytes, time) "
       "VALUES (?, ?, ?, ?, ?, datetime('now'))");
   const Index characters = passages.empty() ? 0 : passages.back().end;
-  document.bind(1, name).bind(2, text_hash(text)).bind(3, characters);
-  document.bind(4, std::ssize(passages)).bind(5, std::ssize(text)).run();
+  insert.bind(1, document.name).bind(2, text_hash(document.text)).bind(3, characters);
+  insert.bind(4, std::ssize(passages)).bind(5, std::ssize(document.text)).run();
   const Index id = database_.last_row();
+  metadata_.put(id, document.metadata);
   Statement passage =
       database_.prepare("INSERT INTO passages (document, begin, end, text) VALUES (?, ?, ?, ?)");
   Statement word = database_.prepare("INSERT INTO words (rowid, text) VALUES (?, ?)");
@@ -461,6 +482,7 @@ Index PassageStore::remove_document(Index id) const {
   const Index bytes = size.bind(1, id).step() ? size.integer(0) : 0;
   size.run();
   tokens_.remove_document(id);
+  metadata_.remove(id);
   for (const char* sql : kStatements) {
     database_.prepare(sql).bind(1, id).run();
   }
@@ -502,15 +524,17 @@ void PassageStore::add_new_codes(Codes& codes) const {
 std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const {
   std::vector<PassageRow> passages;
   Statement row = database_.prepare(
-      "SELECT documents.name, begin, end, text FROM passages JOIN documents "
-      "ON documents.id = passages.document WHERE passages.id = ?");
+      fmt::format("SELECT documents.name, begin, end, text, {} FROM passages JOIN documents "
+                  "ON documents.id = passages.document WHERE passages.id = ?",
+                  metadata_.has_tables() ? "documents.metadata" : "NULL"));
   for (const Index id : ids) {
     require(row.bind(1, id).step(), "{}: expected passage {}, found none; make the index anew",
             file(), id);
     passages.push_back({.document = std::string(row.text(0)),
                         .begin = row.integer(1),
                         .end = row.integer(2),
-                        .text = std::string(row.text(3))});
+                        .text = std::string(row.text(3)),
+                        .metadata = std::string(row.text(4))});
     row.run();
   }
   return passages;

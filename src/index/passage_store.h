@@ -17,6 +17,7 @@
 
 #include "core/dtype.h"
 #include "index/database.h"
+#include "index/metadata_store.h"
 #include "index/token_store.h"
 #include "index/word_query.h"
 #include "index/word_tokenizer.h"
@@ -36,6 +37,15 @@ struct DocumentRow {
   std::string hash;
   /// When it was put in, UTC as in 2026-11-24 23:44:46.
   std::string time;
+  /// A JSON object; empty: none.
+  std::string metadata = {};
+};
+
+/// A document that goes in.
+struct NewDocument {
+  std::string_view name, text;
+  /// A JSON object of normal_metadata(); empty: none.
+  std::string metadata = {};
 };
 
 /// A passage that goes in: characters begin … end − 1 of its document.
@@ -60,6 +70,8 @@ struct PassageRow {
   std::string document;
   Index begin = 0, end = 0;
   std::string text;
+  /// The metadata of its document, as a JSON object; empty: none.
+  std::string metadata = {};
 };
 
 /// Every question by meaning is compared with these; row i of each is the same passage, in
@@ -113,10 +125,13 @@ class PassageStore {
   /// Bytes of the texts of all documents; not where the index is only read.
   Index text_bytes() const;
   /// Puts a document in, or in the place of one of this name: true. All numbers are finite.
-  bool put(const std::string& name, std::string_view text, std::span<const NewPassage> passages,
+  bool put(const NewDocument& document, std::span<const NewPassage> passages,
            const NewVectors& vectors) const;
+  /// Gives a document of the index other metadata; whether they were others before.
+  bool describe(const std::string& name, const std::string& metadata) const;
   /// All that `work` puts into this object is there together or, if it throws, not at all.
   void together(const std::function<void()>& work) const;
+  const MetadataStore& metadata() const { return metadata_; }
   /// Sparse vectors and vectors of tokens.
   const TokenStore& tokens() const { return tokens_; }
   /// Makes the tables for them where they are not there.
@@ -169,8 +184,12 @@ class PassageStore {
   std::vector<Index> find_equivalent(const std::string& name) const;
   void read_words(const std::optional<std::string>& language, bool writes);
 
+  /// The columns of a document, as document_of() reads them, and what stands behind them.
+  Statement document_rows(std::string_view condition) const;
+
   Database database_;
   TokenStore tokens_;
+  MetadataStore metadata_;
   std::string language_;
   std::optional<std::string> former_language_;
   std::unique_ptr<text::WordSplitter> splitter_;

@@ -75,7 +75,18 @@ class RowSource {
 /// The fields that become a document.
 struct FieldNames {
   std::string text, id, question;
+  bool keeps_others = false;
 };
+
+/// The fields beside text and id.
+std::string others_of(Json object, const FieldNames& fields) {
+  object.erase(fields.text);
+  for (const char* name : kIdNames) {
+    if (fields.id.empty()) object.erase(name);
+  }
+  if (!fields.id.empty()) object.erase(fields.id);
+  return dumped(object);
+}
 
 /// Throws Error for a fault of a row.
 void refuse_row(TableRow& row, RowFault fault, std::string reason) {
@@ -133,6 +144,7 @@ void take_fields(const Json& object, std::string_view json, const FieldNames& fi
     document.question = string_field(object, fields.question, RowFault::no_question, row);
   }
   document.text = string_field(object, fields.text, RowFault::no_text, row);
+  if (fields.keeps_others) document.others = others_of(object, fields);
 }
 
 /// A fault becomes the error of the row.
@@ -275,7 +287,9 @@ class DelimitedRows final : public RowSource {
  public:
   DelimitedRows(const std::string& path, const DataOptions& options, TextLines lines,
                 const FieldNames& fields)
-      : path_(path), reader_(engine::open_table(std::move(lines), options, columns_)) {
+      : path_(path),
+        reader_(engine::open_table(std::move(lines), options, columns_)),
+        keeps_others_(fields.keeps_others) {
     using engine::known_column;
     text_ = known_column(columns_, fields.text, "the text", {path, Remedy::text_field});
     question_ = fields.question.empty()
@@ -315,6 +329,7 @@ class DelimitedRows final : public RowSource {
     document.title = take(title_);
     if (id_ < fields_.size()) document.id = dumped(Json(fields_[id_]));
     document.question = take(question_);
+    if (keeps_others_) document.others = others();
     document.text = std::move(fields_[text_]);
     return true;
   }
@@ -335,11 +350,21 @@ class DelimitedRows final : public RowSource {
   }
 
  private:
+  std::string others() const {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const bool is_other = i != text_ && i != id_ && !columns_[i].empty();
+      if (is_other) object[columns_[i]] = fields_[i];
+    }
+    return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  }
+
   std::string_view source() const { return has_header_ ? "the header has" : "there are columns"; }
 
   std::string path_;
   Names columns_, fields_;
   text::DelimitedReader reader_;
+  bool keeps_others_;
   std::size_t text_ = 0, question_ = 0, id_ = 0, title_ = 0;
   bool has_header_ = true;
 };
@@ -430,10 +455,12 @@ std::string table_seen_in(std::string_view text) {
 }
 
 struct DocumentTable::Implementation {
-  Implementation(const std::string& name, const DataOptions& given, std::string question)
+  Implementation(const std::string& name, const DataOptions& given, std::string question,
+                 bool keeps)
       : path(name),
         options(given),
         question_field(std::move(question)),
+        keeps_others(keeps),
         lines(std::in_place, name, given.encoding) {
     if (options.format.empty()) options.format = table_format_of(path);
   }
@@ -447,8 +474,10 @@ struct DocumentTable::Implementation {
     }
     read_lines = lines->number();
     if (options.format.empty() && line != nullptr) options.format = format_by(*line, options);
-    FieldNames fields = {
-        .text = options.text_field, .id = options.id_field, .question = question_field};
+    FieldNames fields = {.text = options.text_field,
+                         .id = options.id_field,
+                         .question = question_field,
+                         .keeps_others = keeps_others};
     if (options.format == "csv" || options.format == "tsv") {
       rows = std::make_unique<DelimitedRows>(path, options, std::move(*lines), fields);
       has_header = options.columns.empty();
@@ -512,6 +541,7 @@ struct DocumentTable::Implementation {
   std::string path;
   DataOptions options;
   std::string question_field;
+  bool keeps_others;
   std::optional<TextLines> lines;
   std::unique_ptr<RowSource> rows;
   /// Rows that were read to look at them, and what ended that.
@@ -522,8 +552,9 @@ struct DocumentTable::Implementation {
 };
 
 DocumentTable::DocumentTable(const std::string& path, const DataOptions& options,
-                             std::string question_field)
-    : implementation_(std::make_unique<Implementation>(path, options, std::move(question_field))) {}
+                             std::string question_field, bool keeps_others)
+    : implementation_(std::make_unique<Implementation>(path, options, std::move(question_field),
+                                                       keeps_others)) {}
 DocumentTable::~DocumentTable() = default;
 DocumentTable::DocumentTable(DocumentTable&&) noexcept = default;
 DocumentTable& DocumentTable::operator=(DocumentTable&&) noexcept = default;

@@ -478,7 +478,8 @@ PassageVectors Embedder::passage_vectors(std::string_view text, const PassageOpt
   if (options.kinds == VectorKinds{.dense = true}) {
     return {.dense = embed_passages(text, passages, options.text, progress)};
   }
-  const bool is_alone = passages.context.value_or(passage_context()) == PassageContext::none ||
+  const bool is_alone = options.kinds == VectorKinds() ||
+                        passages.context.value_or(passage_context()) == PassageContext::none ||
                         model_.implementation().config.table;
   require(is_alone, OptionName("context"),
           "expected none for sparse or multi vectors, found document");
@@ -489,6 +490,7 @@ PassageVectors Embedder::passage_vectors(std::string_view text, const PassageOpt
   result.dense.spans = cut.spans;
   result.dense.rows = std::ssize(cut.spans);
   result.dense.tokens = cut.tokens;
+  if (options.kinds == VectorKinds()) return result;
   for (TextVectors& one : vectors(inputs_of(cut.texts), alone, as_one_document(progress))) {
     const std::vector<float>& values = one.dense.values;
     result.dense.values.insert(result.dense.values.end(), values.begin(), values.end());

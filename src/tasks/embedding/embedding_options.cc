@@ -145,8 +145,16 @@ OptionFields fields(EmbedOptions& options) {
   };
 }
 
+namespace {
+
+/// The name of no kind at all.
+constexpr const char* kNoVectors = "none";
+
+}  // namespace
+
 VectorKinds vector_kinds(const std::string& names) {
   VectorKinds kinds;
+  if (names == kNoVectors) return kinds;
   std::stringstream list(names);
   std::string name;
   while (std::getline(list, name, ',')) {
@@ -154,7 +162,7 @@ VectorKinds vector_kinds(const std::string& names) {
             "expected dense, sparse or multi, found '{}'", name);
     (name == "dense" ? kinds.dense : name == "sparse" ? kinds.sparse : kinds.multi) = true;
   }
-  require(kinds != VectorKinds(), "expected dense, sparse or multi, found none");
+  require(kinds != VectorKinds(), "expected dense, sparse or multi, found nothing");
   return kinds;
 }
 
@@ -166,7 +174,7 @@ std::string name_of(const VectorKinds& kinds) {
   add(kinds.dense, "dense");
   add(kinds.sparse, "sparse");
   add(kinds.multi, "multi");
-  return names;
+  return names.empty() ? std::string(kNoVectors) : names;
 }
 
 OptionFields fields(KindOptions& options) {

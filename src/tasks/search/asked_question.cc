@@ -201,7 +201,9 @@ std::vector<RankedDocument> AskedQuestion::documents() {
 void AskedQuestion::rank_allowed() {
   find_allowed();
   const bool is_any_allowed = std::find(allowed_.begin(), allowed_.end(), true) != allowed_.end();
-  if (!is_any_allowed && !words_.phrases().empty()) {
+  if (is_filtered_away()) {
+    if (query_.note) query_.note("no document is as the filter asks");
+  } else if (!is_any_allowed && !words_.phrases().empty()) {
     if (query_.note) query_.note(note_of(words_.phrases()));
     words_ = index::WordQuery(query_.question, index::QuotationMarks::ignored);
     if (query_.mode == SearchMode::hybrid || query_.mode == SearchMode::lexical) add_words();
@@ -213,7 +215,12 @@ void AskedQuestion::rank_allowed() {
 void AskedQuestion::find_allowed() {
   allowed_.assign(passages_.size(), true);
   if (!query_.within.empty()) allow_only(passages_within());
+  if (!query_.filter.empty()) allow_only(store_.metadata().passages(query_.filter));
   if (!words_.phrases().empty()) allow_only(ids_of(store_.match(words_.required())));
+}
+
+bool AskedQuestion::is_filtered_away() const {
+  return !query_.filter.empty() && store_.metadata().passages(query_.filter).empty();
 }
 
 /// In ascending order.
@@ -358,7 +365,8 @@ SearchHit AskedQuestion::hit(Index row, index::PassageRow passage) const {
                    .similarity = {},
                    .words = {},
                    .text = std::move(passage.text),
-                   .matched = {}};
+                   .matched = {},
+                   .metadata = std::move(passage.metadata)};
   if (!scores_.similarities.empty()) hit.similarity = scores_.similarities[at(row)];
   if (!scores_.words.empty()) hit.words = scores_.words[at(row)];
   if (!scores_.sparse.empty()) hit.sparse = scores_.sparse[at(row)];

@@ -49,6 +49,8 @@ class AskedQuestion {
   std::vector<float> scattered(std::span<const index::PassageScore> found);
   void rank_allowed();
   void find_allowed();
+  /// Whether no document meets the conditions of the question.
+  bool is_filtered_away() const;
   std::vector<Index> passages_within() const;
   void allow_only(const std::vector<Index>& passages);
   void rank();

@@ -152,6 +152,14 @@ std::vector<std::string> search_languages() {
   return languages;
 }
 
+std::vector<std::string> search_filter(std::string_view json) {
+  return index::expressions_of(json);
+}
+
+void check_filter(std::span<const std::string> filter) {
+  for (const std::string& expression : filter) index::Condition{expression};
+}
+
 SearchOptions completed(const SearchOptions& options, const Embedder& embedder) {
   SearchOptions all = options;
   all.passages.context = options.passages.context.value_or(embedder.passage_context());
@@ -286,12 +294,24 @@ void require_mode(SearchMode mode, const VectorKinds& kinds, const std::string& 
   check(SearchMode::multi, kinds.multi, "multi");
 }
 
+/// Metadata as an index has them.
+std::string kept(const std::string& metadata) {
+  if (metadata.empty()) return {};
+  std::string normal = index::normal_metadata(metadata);
+  return normal == "{}" ? std::string() : normal;
+}
+
+std::vector<index::Condition> conditions_of(std::span<const std::string> filter) {
+  return {filter.begin(), filter.end()};
+}
+
 IndexedDocument indexed(index::DocumentRow row) {
   return {.name = std::move(row.name),
           .passages = row.passages,
           .characters = row.characters,
           .hash = std::move(row.hash),
-          .time = std::move(row.time)};
+          .time = std::move(row.time),
+          .metadata = std::move(row.metadata)};
 }
 
 index::DocumentRow needed(const PassageStore& store, const std::string& name) {
@@ -365,16 +385,25 @@ std::vector<PassagesOutcome> SearchIndex::prepare_each(const Embedder& embedder,
 }
 
 void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string_view text,
-                      const ProgressCallback& progress) {
-  put(name, text, prepare(embedder, text, progress));
+                      const ProgressCallback& progress, const std::string& metadata) {
+  put_one({.name = name,
+           .text = text,
+           .passages = prepare(embedder, text, progress),
+           .metadata = metadata});
 }
 
 void SearchIndex::put(const std::string& name, std::string_view text, const Embedding& passages) {
-  put(name, text, PassageVectors{.dense = passages, .sparse = {}, .multi = {}});
+  put_one({.name = name, .text = text, .passages = {.dense = passages}});
 }
 
 void SearchIndex::put(const std::string& name, std::string_view text,
                       const PassageVectors& passages) {
+  put_one({.name = name, .text = text, .passages = passages});
+}
+
+void SearchIndex::put_one(const PreparedDocument& document) {
+  const PassageVectors& passages = document.passages;
+  const std::string_view text = document.text;
   const std::vector<std::size_t> starts = character_starts(text);
   std::vector<index::NewPassage> stored;
   for (const CharacterSpan& span : passages.dense.spans) {
@@ -391,15 +420,31 @@ void SearchIndex::put(const std::string& name, std::string_view text,
     if (one.rows > 0) width = std::ssize(one.values) / one.rows;
   }
   const bool replaces = contents_->store.put(
-      name, text, stored,
+      {.name = document.name, .text = text, .metadata = kept(document.metadata)}, stored,
       {.dense = passages.dense.values, .sparse = sparse, .multi = multi, .multi_width = width});
   contents_->note(replaces ? Contents::Change::other : Contents::Change::added);
 }
 
 void SearchIndex::put(std::span<const PreparedDocument> documents) {
   contents_->store.together([&] {
-    for (const PreparedDocument& one : documents) put(one.name, one.text, one.passages);
+    for (const PreparedDocument& one : documents) put_one(one);
   });
+}
+
+std::int64_t SearchIndex::describe(const std::map<std::string, std::string>& metadata) {
+  const PassageStore& store = contents_->store;
+  std::map<std::string, std::string> others;
+  for (const auto& [name, one] : metadata) {
+    const std::optional<index::DocumentRow> row = store.document(name);
+    std::string normal = kept(one);
+    if (row && row->metadata != normal) others.emplace(name, std::move(normal));
+  }
+  // Most often nothing has changed, and nobody has to wait for the file.
+  if (others.empty()) return 0;
+  store.together([&] {
+    for (const auto& [name, one] : others) store.describe(name, one);
+  });
+  return std::ssize(others);
 }
 
 std::int64_t SearchIndex::remove(const std::string& name) {
@@ -467,12 +512,24 @@ MultiVectorCost SearchIndex::multi_cost() const {
 
 bool SearchIndex::names_are_from_its_folder() const { return contents_->names_are_from_its_folder; }
 
-std::vector<IndexedDocument> SearchIndex::list() const {
+std::vector<IndexedDocument> SearchIndex::list(std::span<const std::string> filter) const {
+  const PassageStore& store = contents_->store;
+  std::vector<Index> wanted;
+  if (!filter.empty()) wanted = store.metadata().documents(conditions_of(filter));
   std::vector<IndexedDocument> documents;
-  for (index::DocumentRow& row : contents_->store.list()) {
-    documents.push_back(indexed(std::move(row)));
+  for (index::DocumentRow& row : store.list()) {
+    const bool is_wanted = filter.empty() || std::ranges::binary_search(wanted, row.id);
+    if (is_wanted) documents.push_back(indexed(std::move(row)));
   }
   return documents;
+}
+
+std::vector<std::string> SearchIndex::fields() const {
+  return contents_->store.metadata().fields();
+}
+
+void SearchIndex::check(std::span<const std::string> filter) const {
+  contents_->store.metadata().check(conditions_of(filter));
 }
 
 void SearchIndex::each_name(const std::function<void(const std::string&)>& use) const {

@@ -16,6 +16,7 @@ std::string to_json(const SearchHit& hit) {
   if (hit.sparse) json.add("sparse", *hit.sparse);
   if (hit.multi) json.add("multi", *hit.multi);
   json.add("text", hit.text).add("matched", std::span<const CharacterSpan>(hit.matched));
+  if (!hit.metadata.empty()) json.add_json("metadata", hit.metadata);
   return json.object();
 }
 
@@ -23,7 +24,9 @@ std::string to_json(const IndexedDocument& document) {
   JsonLine json;
   json.add("file", document.name).add("passages", document.passages);
   json.add("characters", document.characters).add("hash", document.hash);
-  return json.add("time", document.time).object();
+  json.add("time", document.time);
+  if (!document.metadata.empty()) json.add_json("metadata", document.metadata);
+  return json.object();
 }
 
 namespace {

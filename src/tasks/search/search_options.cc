@@ -51,14 +51,15 @@ OptionField search_mode_field(SearchMode& mode) {
 }
 
 OptionField vectors_field(std::optional<VectorKinds>& kinds) {
-  return {.name = "vectors",
-          .value =
-              OptionField::Text{[&kinds](const std::string& names) { kinds = vector_kinds(names); },
-                                [&kinds] { return kinds ? name_of(*kinds) : std::string(); }},
-          .help =
-              "kinds of vectors in a new index, of dense, sparse and multi; else dense, or what "
-              "the folder makes, and that of --mode",
-          .type = "KINDS"};
+  return {
+      .name = "vectors",
+      .value =
+          OptionField::Text{[&kinds](const std::string& names) { kinds = vector_kinds(names); },
+                            [&kinds] { return kinds ? name_of(*kinds) : std::string(); }},
+      .help =
+          "kinds of vectors in a new index, of dense, sparse and multi, or none, for a search by "
+          "words alone; else dense, or what the folder makes, and that of --mode",
+      .type = "KINDS"};
 }
 
 }  // namespace tasks
@@ -99,6 +100,12 @@ OptionFields fields(SearchQuery& query) {
            .value = &query.within,
            .help = "search in this document alone, or in those of this folder; may be repeated",
            .type = "TEXT",
+           .is_repeated = true},
+          {.name = "filter",
+           .value = &query.filter,
+           .help = "search only in documents whose metadata are so, as year>=2020, author=Smith, "
+                   "title~part, date<2024-05 or path=notes/*.md; may be repeated: all must hold",
+           .type = "EXPR",
            .is_repeated = true},
           {.name = "query_prompt",
            .value = &query.prompt,

@@ -10,7 +10,10 @@
 
 #include "longformer/search.h"
 
-namespace longformer::cli {
+namespace longformer {
+
+/// The name of what is read from stdin.
+inline constexpr const char* kStandardInput = "standard input";
 
 /// A document by one name, however it was written: "./a/../b/" is "b".
 std::string plain_name(const std::string& name);
@@ -37,6 +40,20 @@ class IndexNames {
   std::filesystem::path path(const std::string& name) const;
   /// Whether the folder of the index lies below this one, so that relative names may be below too.
   bool is_around(const std::string& folder) const;
+  /// Gives files the names that their documents have or get, in this order, and leaves out those
+  /// that stand twice; a file that is in the index by another name, through a link perhaps, keeps
+  /// that. "-" has no name.
+  std::map<std::string, std::string> name(std::vector<std::string>& files,
+                                          const SearchIndex& index);
+  /// Names of documents below a folder whose files are gone.
+  std::vector<std::string> gone(const std::string& folder, const SearchIndex& index) const;
+  /// SearchQuery::within for files and folders as somebody calls them here. A folder around that of
+  /// the index is in no name: documents below it take its place.
+  std::vector<std::string> within(std::span<const std::string> files,
+                                  const SearchIndex& index) const;
+  /// Conditions of SearchQuery::filter as the index knows them: patterns of paths with a / are
+  /// paths from the working folder.
+  std::vector<std::string> stored(std::vector<std::string> filter) const;
 
  private:
   std::filesystem::path here_, folder_;
@@ -49,7 +66,9 @@ std::filesystem::path whole_path(const std::string& file);
 /// Whether a path is the folder or below it.
 bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
 
-/// The name without the number of a line, as in "a.txt:12"; the name where it has none.
-std::string without_line(const std::string& name);
+/// The metadata of a document of a file, as a JSON object: the other fields of its row, which may
+/// be empty, and as "date" the time of the last change of the file, where the row has no such
+/// field.
+std::string file_metadata(const std::string& file, const std::string& row = {});
 
-}  // namespace longformer::cli
+}  // namespace longformer

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace longformer::cli {
+namespace longformer {
 
 /// Which files of a folder are read. A pattern without / is matched with names, one with / with
 /// paths below the folder; * and ? stop at /, and ** stands for any number of folders.
@@ -40,7 +40,10 @@ struct FoundFiles {
 FoundFiles find_files(const std::vector<std::string>& names, const FilePatterns& patterns,
                       const std::function<void(std::size_t)>& progress);
 
-/// Whether a path below a folder matches a pattern.
+/// Whether a path below a folder matches a pattern of FilePatterns.
 bool matches(std::string_view pattern, std::string_view path);
 
-}  // namespace longformer::cli
+/// The name without the number of a line, as in "a.txt:12"; the name where it has none.
+std::string without_line(const std::string& name);
+
+}  // namespace longformer

@@ -1,5 +1,3 @@
-#include "file_search.h"
-
 #include <fmt/format.h>
 #include <fnmatch.h>
 
@@ -9,9 +7,10 @@
 #include <system_error>
 #include <utility>
 
+#include "longformer/files.h"
 #include "longformer/text.h"
 
-namespace longformer::cli {
+namespace longformer {
 namespace {
 
 namespace fs = std::filesystem;
@@ -139,4 +138,11 @@ FoundFiles find_files(const std::vector<std::string>& names, const FilePatterns&
   return found;
 }
 
-}  // namespace longformer::cli
+std::string without_line(const std::string& name) {
+  const std::size_t file_end = name.find_last_not_of("0123456789");
+  const bool has_line =
+      file_end != std::string::npos && name[file_end] == ':' && file_end + 1 < name.size();
+  return has_line ? name.substr(0, file_end) : name;
+}
+
+}  // namespace longformer

@@ -1,0 +1,74 @@
+// The two-stage way through many documents: a search finds passages, and a model reads these alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "longformer/options.h"
+#include "longformer/search.h"
+#include "longformer/tasks.h"
+
+namespace longformer {
+
+struct RetrieveOptions {
+  /// Passages that are read.
+  std::int64_t retrieve = 8;
+  /// Characters of the document that are read before and behind each of them.
+  std::int64_t around = 200;
+  /// An answer loses so many times the share by which the score of its part falls behind the best
+  /// one: readers take passages that answer nothing for sure ones. experiments/retrieval/answers.py
+  /// chose 15.
+  double search_weight = 15;
+};
+
+OptionFields fields(RetrieveOptions& options);
+
+/// Parts of documents that are read: passages with what stands around them, joined where they
+/// touch.
+struct RetrievedPart {
+  std::string file;
+  CharacterSpan span;
+  /// The best score of a passage in it.
+  float score = 0;
+  std::string text;
+  /// The metadata of its document, as a JSON object; empty: none.
+  std::string metadata = {};
+};
+
+/// {"file", "begin", "end", "score", "metadata"}, without the text.
+std::string to_json(const RetrievedPart& part);
+
+/// The parts around the best passages for a question, best first. `embedder` may be null for a
+/// search by words; query.top_k has no meaning. Throws Error as SearchIndex::query().
+std::vector<RetrievedPart> retrieved_parts(const SearchIndex& index, const Embedder* embedder,
+                                           SearchQuery query, const RetrieveOptions& options = {});
+
+struct RetrievedAnswer {
+  /// The number of its part.
+  std::size_t part = 0;
+  /// In characters of the document.
+  Answer answer;
+  /// What orders answers: the logit, less what the search counts.
+  float rank = 0;
+};
+
+struct RetrievedAnswers {
+  /// Best first.
+  std::vector<RetrievedAnswer> answers;
+  /// Tokens that were read, with those of the question.
+  std::int64_t tokens = 0;
+};
+
+/// The best answers.top_k answers in any of the parts. Throws Error for a question that is too long
+/// for the model.
+RetrievedAnswers answers_in(const std::vector<RetrievedPart>& parts, const std::string& question,
+                            const QuestionAnswerer& answerer, const AnswerOptions& answers,
+                            const RetrieveOptions& options = {});
+
+/// One text of the parts for a model that writes: documents by their best part, the parts of each
+/// in their order, with an empty line between them.
+std::string joined_text(const std::vector<RetrievedPart>& parts);
+
+}  // namespace longformer
