@@ -26,7 +26,7 @@ STEPS = ("look", "train", "publish", "measure", "label", "explain", "index", "se
 
 
 def longest(part, count):
-    """As many reviews of each class, the longest ones, in the order of the file."""
+    """The longest reviews, half of them of each class, in the order of the file."""
     with lzma.open(data_sets.file(f"imdb/imdb_{part}.tsv.xz"), "rt", encoding="utf-8") as lines:
         reviews = [line.rstrip("\n").split("\t") for line in lines]
     reviews = [review for review in reviews if review[0] in ("pos", "neg")]
@@ -53,7 +53,7 @@ def lines_of(script):
 
 
 def run(command, environment):
-    """Of each step the seconds on the clock and on the processors."""
+    """Seconds of each step, on the clock and on the processors."""
     done = subprocess.run([str(word) for word in command], env=os.environ | environment, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr[-2000:])

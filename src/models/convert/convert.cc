@@ -362,7 +362,7 @@ std::function<std::string(const std::string&)> names_in_files(const EncoderConfi
   };
 }
 
-/// Where sentence-transformers' files of a merged model are: with the adapter, else with the model.
+/// The folder of sentence-transformers' files of a merged model: the adapter's, else the model's.
 /// Empty for an adapter with a head of its own: its model does not make vectors any more.
 fs::path folder_of_modules(const Conversion& conversion) {
   fs::path adapter = conversion.options.merge_adapter;
