@@ -9,7 +9,7 @@
 
 #include "bindings.h"
 #include "embedder.h"
-#include "longformer/text.h"
+#include "longformer/document_files.h"
 #include "reranking.h"
 
 using nanobind::literals::operator""_a;
@@ -132,6 +132,12 @@ SearchQuery query_of(const nb::str& question, const Options& given, const Python
   return query;
 }
 
+/// (unit, first, last), or None.
+nb::object place_of(const SearchHit& hit) {
+  if (!hit.place) return nb::none();
+  return nb::make_tuple(hit.place->unit, hit.place->first, hit.place->last);
+}
+
 Rows hits_of(const std::vector<SearchHit>& hits) {
   nb::list list;
   for (const SearchHit& one : hits) {
@@ -141,7 +147,7 @@ Rows hits_of(const std::vector<SearchHit>& hits) {
     }
     list.append(nb::make_tuple(one.file, one.span.begin, one.span.end, one.score,
                                nb::cast(one.similarity), nb::cast(one.words), one.text, matched,
-                               nb::cast(one.sparse), nb::cast(one.multi)));
+                               nb::cast(one.sparse), nb::cast(one.multi), place_of(one)));
   }
   return list;
 }
@@ -207,9 +213,9 @@ void bind_search(nb::module_& module) {
       [](const nb::bytes& content, const Path& file, const std::string& format) {
         const std::string name = file.string();
         const std::string_view bytes(content.c_str(), content.size());
-        return document_text(
-            bytes, format == "auto" ? document_format_of(name, bytes) : document_format(format),
-            TextEncoding(), name);
+        std::optional<DocumentFormat> known;
+        if (format != "auto") known = document_format(format);
+        return without_gil([&] { return read_document(bytes, name, known).text; });
       },
       "content"_a, "name"_a, "format"_a);
 }

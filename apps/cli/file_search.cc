@@ -4,20 +4,16 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
-#include "longformer/text.h"
+#include "longformer/document_files.h"
 
 namespace longformer::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::array kDocuments = {"*.txt",  "*.text", "*.md",   "*.markdown",
-                                   "*.html", "*.htm",  "*.xhtml"};
 
 std::string_view last_name(std::string_view path) {
   return path.substr(path.find_last_of('/') + 1);
@@ -93,7 +89,8 @@ class FolderWalk {
   bool is_included(const std::string& path) const {
     if (patterns_.include.empty()) {
       const std::string unpacked = unpacked_name(path);
-      return std::any_of(kDocuments.begin(), kDocuments.end(), [&](const char* pattern) {
+      const std::vector<std::string>& patterns = document_patterns();
+      return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
         return name_matches(pattern, last_name(unpacked), FNM_CASEFOLD);
       });
     }

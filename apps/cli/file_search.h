@@ -13,7 +13,7 @@ namespace longformer::cli {
 /// Which files of a folder are read. A pattern without / is matched with names, one with / with
 /// paths below the folder; * and ? stop at /, and ** stands for any number of folders.
 struct FilePatterns {
-  /// A file must match one of these; none: suffixes of text, Markdown and HTML in any case.
+  /// A file must match one of these; none: document_patterns() in any case.
   std::vector<std::string> include;
   /// Files and folders that match one of these are left out; a pattern that ends in / means folders
   /// alone.
@@ -25,8 +25,7 @@ struct FoundFiles {
   std::vector<std::string> files;
   /// Those that come from a folder.
   std::set<std::string> from_folders;
-  /// Files of folders that no pattern was given for, of suffixes of neither text, Markdown nor
-  /// HTML.
+  /// Files of folders that no pattern was given for, whose names are those of no documents.
   std::vector<std::string> others;
   /// The folders as they were named.
   std::vector<std::string> folders;

@@ -246,10 +246,14 @@ class Library::Reading {
  public:
   /// The caller holds the mutex.
   Reading(Contents& all, const std::string& name, const std::string& text_hash,
-          const std::string& text)
-      : all_(all), name_(all.free_name(name)), id_(id_of(name_, text_hash)), text_(text) {
+          const DocumentContents& contents)
+      : all_(all),
+        name_(all.free_name(name)),
+        id_(id_of(name_, text_hash)),
+        text_(contents.text),
+        places_(contents.places) {
     all_.reading[id_] = {
-        .name = name_, .hash = text_hash, .text = &text, .characters = characters_of(text)};
+        .name = name_, .hash = text_hash, .text = &text_, .characters = characters_of(text_)};
   }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
@@ -282,7 +286,7 @@ class Library::Reading {
     const std::lock_guard lock(all_.mutex);
     check_removed();
     try {
-      all_.index.put(name_, text_, passages);
+      all_.index.put(name_, text_, passages, places_);
     } catch (const Error& error) {
       throw disk_failure(error);
     }
@@ -384,6 +388,7 @@ class Library::Reading {
   Contents& all_;
   const std::string name_, id_;
   const std::string& text_;
+  const DocumentPlaces& places_;
   const ReadingCallback* callback_ = nullptr;
   Progress progress_;
   /// The first character of the present part.
@@ -396,8 +401,9 @@ Library::~Library() = default;
 
 bool Library::is_in_file() const { return contents_->is_in_file; }
 
-AddedDocument Library::add(const std::string& name, const std::string& text,
+AddedDocument Library::add(const std::string& name, const DocumentContents& contents,
                            const ReadingCallback& progress) {
+  const std::string& text = contents.text;
   Contents& all = *contents_;
   const std::string text_hash = SearchIndex::hash_of(text);
   std::optional<Reading> reading;
@@ -419,7 +425,7 @@ AddedDocument Library::add(const std::string& name, const std::string& text,
       lock.lock();
     }
     all.check_room(text.size());
-    reading.emplace(all, name, text_hash, text);
+    reading.emplace(all, name, text_hash, contents);
   }
   return {.document = reading->read(progress), .is_new = true};
 }

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longformer/document_files.h"
 #include "longformer/search.h"
 
 namespace longformer::server {
@@ -68,7 +69,7 @@ class Library {
 
   /// The same text again is the document that is there. Another text gets another name where one
   /// of its name is there. Throws Failure and Error.
-  AddedDocument add(const std::string& name, const std::string& text,
+  AddedDocument add(const std::string& name, const DocumentContents& contents,
                     const ReadingCallback& progress = {});
   /// Whole documents.
   std::vector<LibraryDocument> list() const;

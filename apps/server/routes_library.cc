@@ -31,24 +31,43 @@ std::string json_of(const LibraryDocument& document) {
 
 /// A document of a request.
 struct Upload {
-  std::string name, text;
+  std::string name;
+  DocumentContents contents = {};
 };
+
+/// The text of a file that is the body.
+DocumentContents contents_of(std::string_view body, const std::string& name) {
+  try {
+    // The name says nothing here: it is a label.
+    if (auto contents = file_contents(body, {})) return std::move(*contents);
+  } catch (const Error& error) {
+    throw Failure(422, "Validation", fmt::format("{}: {}", name, error.what()));
+  }
+  throw Failure(
+      422, "Validation",
+      fmt::format("{}: expected a file of the type that the request says, found text", name));
+}
 
 Upload upload_of(const ApiCall& call) {
   const HttpRequest& request = call.request;
   Upload upload;
-  if (content_type_of(request) == "text/plain") {
+  const std::string type = content_type_of(request);
+  if (is_media_type_of_documents(type)) {
     const auto name = request.query_value("name");
     if (!name || name->empty()) refuse("missing `name` in the address");
     upload.name = *name;
-    upload.text = request.body;
-    if (!is_utf8(upload.text)) {
+    if (type != "text/plain") {
+      upload.contents = contents_of(request.body, *name);
+    } else {
+      upload.contents.text = request.body;
+    }
+    if (!is_utf8(upload.contents.text)) {
       throw Failure(400, "Validation", "expected a text in UTF-8, found other bytes");
     }
-    if (upload.text.empty()) throw Failure(400, "Empty", "the text cannot be empty");
+    if (upload.contents.text.empty()) throw Failure(400, "Empty", "the text cannot be empty");
   } else {
     upload.name = needed_text(call.body, "name");
-    upload.text = needed_text(call.body, "text");
+    upload.contents.text = needed_text(call.body, "text");
   }
   if (upload.name.size() > kLongestName) {
     refuse(fmt::format("`name`: expected at most {} bytes, found {}", kLongestName,
@@ -60,9 +79,9 @@ Upload upload_of(const ApiCall& call) {
 AddedDocument added(Api& api, ApiCall& call, const Upload& upload,
                     const ReadingCallback& progress) {
   try {
-    AddedDocument found = api.library().add(upload.name, upload.text, progress);
+    AddedDocument found = api.library().add(upload.name, upload.contents, progress);
     call.lengths.inputs = 1;
-    call.lengths.characters = characters_of(upload.text);
+    call.lengths.characters = characters_of(upload.contents.text);
     if (found.is_new) count(call.lengths, found.document.tokens.value_or(0), 0, 1);
     return found;
   } catch (const Error& error) {
@@ -184,7 +203,9 @@ JsonLine json_of(const LibraryHit& found, bool is_text, const Offsets& offsets,
   } else {
     json.add("document", found.document).add("name", found.name);
   }
-  json.add("start", start).add("end", end).add("score", hit.score);
+  json.add("start", start).add("end", end);
+  if (hit.place) json.add_json("place", to_json(*hit.place));
+  json.add("score", hit.score);
   if (hit.similarity) json.add("cosine", *hit.similarity);
   if (hit.words) json.add("words", *hit.words);
   json.add("text", hit.text);

@@ -4,6 +4,7 @@
 #include "longformer/analysis.h"
 #include "longformer/checkpoint.h"
 #include "longformer/document.h"
+#include "longformer/document_files.h"
 #include "longformer/embedding.h"
 #include "longformer/error.h"
 #include "longformer/evaluation.h"

@@ -312,6 +312,9 @@ struct Answer {
   /// Characters of the document, in whole words, and what stands there.
   CharacterSpan span;
   std::string text;
+  /// Pages, paragraphs or chapters of the answer; a program that knows those of the document sets
+  /// it.
+  std::optional<PlaceSpan> place = {};
 };
 
 /// An answer in one of many documents.

@@ -36,6 +36,8 @@ class SearchHit:
     #: Product of sparse vectors, and MaxSim of the vectors of tokens; None in a search without them.
     sparse: float | None = None
     multi: float | None = None
+    #: ("page", 3, 4): pages, paragraphs or chapters, from the first to the last, of a file that the program has read.
+    place: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,9 @@ class IndexedDocument:
 
 
 def read_document(file: str | os.PathLike[str], format: str = "auto") -> str:
-    """The text of a file as `longformer search` reads it: of Markdown and HTML what a reader sees. Without a
-    format ("text", "markdown" or "html") the name of the file tells it."""
+    """The text of a file as `longformer search` reads it: of PDF, .docx, .odt, .epub, Markdown and HTML what a reader
+    sees. PDF needs the program pdftotext (poppler-utils). Without a format of text ("text", "markdown" or "html") the name
+    of the file tells it."""
     path = pathlib.Path(as_path(file, "file"))
     return _native.document_text(path.read_bytes(), path.name, as_text(format, "format"))
 

@@ -21,6 +21,7 @@
 #include "index/word_query.h"
 #include "index/word_tokenizer.h"
 #include "kernels/vector_scan.h"
+#include "longformer/text.h"
 
 namespace longformer::index {
 
@@ -36,6 +37,12 @@ struct DocumentRow {
   std::string hash;
   /// When it was put in, UTC as in 2026-11-24 23:44:46.
   std::string time;
+};
+
+/// A document that goes in.
+struct NewDocument {
+  std::string_view name, text;
+  DocumentPlaces places = {};
 };
 
 /// A passage that goes in: characters begin … end − 1 of its document.
@@ -60,6 +67,7 @@ struct PassageRow {
   std::string document;
   Index begin = 0, end = 0;
   std::string text;
+  std::optional<PlaceSpan> place = {};
 };
 
 /// Every question by meaning is compared with these; row i of each is the same passage, in
@@ -113,7 +121,7 @@ class PassageStore {
   /// Bytes of the texts of all documents; not where the index is only read.
   Index text_bytes() const;
   /// Puts a document in, or in the place of one of this name: true. All numbers are finite.
-  bool put(const std::string& name, std::string_view text, std::span<const NewPassage> passages,
+  bool put(const NewDocument& document, std::span<const NewPassage> passages,
            const NewVectors& vectors) const;
   /// All that `work` puts into this object is there together or, if it throws, not at all.
   void together(const std::function<void()>& work) const;
@@ -158,6 +166,8 @@ class PassageStore {
  private:
   /// Within a transaction; gives the bytes of its text.
   Index remove_document(Index id) const;
+  void put_places(Index document, const DocumentPlaces& places) const;
+  std::optional<PlaceSpan> place_of(Index document, Index begin, Index end) const;
   Index stored_bytes() const;
   struct Counts {
     Index documents = 0, passages = 0;
@@ -171,6 +181,8 @@ class PassageStore {
 
   Database database_;
   TokenStore tokens_;
+  /// Whether the file has the places of documents.
+  bool has_places_ = false;
   std::string language_;
   std::optional<std::string> former_language_;
   std::unique_ptr<text::WordSplitter> splitter_;

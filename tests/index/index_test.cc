@@ -34,7 +34,7 @@ bool put(const PassageStore& store, const std::string& name, const Texts& texts,
     whole += text;
     for (Index i = 0; i < kWidth; ++i) vectors.push_back(first++);
   }
-  return store.put(name, whole, passages, {.dense = vectors});
+  return store.put({.name = name, .text = whole}, passages, {.dense = vectors});
 }
 
 PassageRow passage(const PassageStore& store, Index id) { return store.passages({&id, 1}).at(0); }

@@ -28,7 +28,8 @@ class NegativeMiner {
         all_.push_back(&*place);
         const auto characters = std::ssize(character_starts(one.text)) - 1;
         const index::NewPassage passage = {.begin = 0, .end = characters, .text = one.text};
-        store_.put(std::to_string(known_.size()), one.text, {&passage, 1}, {.dense = kNoVector});
+        store_.put({.name = std::to_string(known_.size()), .text = one.text}, {&passage, 1},
+                   {.dense = kNoVector});
       }
     }
   }

@@ -374,7 +374,7 @@ void SearchIndex::put(const std::string& name, std::string_view text, const Embe
 }
 
 void SearchIndex::put(const std::string& name, std::string_view text,
-                      const PassageVectors& passages) {
+                      const PassageVectors& passages, const DocumentPlaces& places) {
   const std::vector<std::size_t> starts = character_starts(text);
   std::vector<index::NewPassage> stored;
   for (const CharacterSpan& span : passages.dense.spans) {
@@ -391,14 +391,14 @@ void SearchIndex::put(const std::string& name, std::string_view text,
     if (one.rows > 0) width = std::ssize(one.values) / one.rows;
   }
   const bool replaces = contents_->store.put(
-      name, text, stored,
+      {.name = name, .text = text, .places = places}, stored,
       {.dense = passages.dense.values, .sparse = sparse, .multi = multi, .multi_width = width});
   contents_->note(replaces ? Contents::Change::other : Contents::Change::added);
 }
 
 void SearchIndex::put(std::span<const PreparedDocument> documents) {
   contents_->store.together([&] {
-    for (const PreparedDocument& one : documents) put(one.name, one.text, one.passages);
+    for (const PreparedDocument& one : documents) put(one.name, one.text, one.passages, one.places);
   });
 }
 
