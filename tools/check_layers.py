@@ -50,6 +50,7 @@ PUBLIC = {
     "ranks": "core",
     "document": "core",
     "text": "text",
+    "places": "text",
     "document_files": "documents",
     "tables": "engine/frame",
     "training": "training",

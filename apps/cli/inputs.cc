@@ -280,11 +280,15 @@ void Inputs::read_whole(Document& document) {
     return;
   }
   try {
-    if (auto contents = file_contents(bytes, document.file)) {
-      document.text = std::move(contents->text);
-      document.places = std::move(contents->places);
-      return;
+    FileOutcome outcome = file_contents(bytes, document.file);
+    document.fault = outcome.fault;
+    document.is_no_text = outcome.fault != FileFault::none;
+    document.error = std::move(outcome.error);
+    if (outcome.contents) {
+      document.text = std::move(outcome.contents->text);
+      document.places = std::move(outcome.contents->places);
     }
+    if (document.is_no_text || outcome.contents) return;
     const DocumentFormat known = format == "auto"
                                      ? document_format_of(document.file, bytes)
                                      : document_format(format.empty() ? "text" : format);
@@ -295,7 +299,6 @@ void Inputs::read_whole(Document& document) {
   } catch (const Error& error) {
     document.error = advised(error);
     document.is_no_text = true;
-    document.fault = error.parts().fault;
   }
 }
 

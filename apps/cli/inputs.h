@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "longformer/document_files.h"
 #include "longformer/error.h"
 #include "longformer/options.h"
 #include "longformer/tables.h"

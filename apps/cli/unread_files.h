@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longformer/document_files.h"
 #include "longformer/error.h"
 #include "messages.h"
 

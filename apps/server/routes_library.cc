@@ -37,15 +37,13 @@ struct Upload {
 
 /// The text of a file that is the body.
 DocumentContents contents_of(std::string_view body, const std::string& name) {
-  try {
-    // The name says nothing here: it is a label.
-    if (auto contents = file_contents(body, {})) return std::move(*contents);
-  } catch (const Error& error) {
-    throw Failure(422, "Validation", fmt::format("{}: {}", name, error.what()));
-  }
-  throw Failure(
-      422, "Validation",
-      fmt::format("{}: expected a file of the type that the request says, found text", name));
+  // The name says nothing here: it is a label.
+  FileOutcome outcome = file_contents(body, {});
+  if (outcome.contents) return std::move(*outcome.contents);
+  const std::string error = outcome.fault == FileFault::none
+                                ? "expected a file of the type that the request says, found text"
+                                : outcome.error;
+  throw Failure(422, "Validation", fmt::format("{}: {}", name, error));
 }
 
 Upload upload_of(const ApiCall& call) {
@@ -57,7 +55,7 @@ Upload upload_of(const ApiCall& call) {
     if (!name || name->empty()) refuse("missing `name` in the address");
     upload.name = *name;
     if (type != "text/plain") {
-      upload.contents = contents_of(request.body, *name);
+      upload.contents = contents_of(request.body, upload.name);
     } else {
       upload.contents.text = request.body;
     }

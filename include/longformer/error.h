@@ -47,22 +47,6 @@ enum class Remedy {
   new_head,
 };
 
-/// Why the text of a file cannot be read. Programs count files by it.
-enum class FileFault {
-  none,
-  /// Another kind of file than one that has a text, or than its name says.
-  other_kind,
-  damaged,
-  /// By a password or by the rights of a shop.
-  locked,
-  /// Beyond the limits that keep a hostile file from taking all memory or time.
-  too_large,
-  /// Pictures of pages alone.
-  no_text,
-  /// The program that reads this kind is not installed.
-  no_program,
-};
-
 /// The fields of an Error.
 struct ErrorParts {
   /// Name before the first colon of the message: a file, a text or an option. May be empty.
@@ -79,8 +63,6 @@ struct ErrorParts {
   std::optional<std::int64_t> document = std::nullopt;
   /// In the order in which they are best offered; mostly none.
   std::vector<Remedy> remedies = {};
-  /// Set where the error is about a whole file that is a document.
-  FileFault fault = FileFault::none;
 };
 
 /// Thrown for every input that cannot be used. The message is one line that says what was expected

@@ -15,6 +15,7 @@
 #include "longformer/language_model.h"
 #include "longformer/model.h"
 #include "longformer/options.h"
+#include "longformer/places.h"
 #include "longformer/report.h"
 #include "longformer/reranking.h"
 #include "longformer/search.h"

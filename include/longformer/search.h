@@ -12,8 +12,8 @@
 
 #include "longformer/embedding.h"
 #include "longformer/options.h"
+#include "longformer/places.h"
 #include "longformer/report.h"
-#include "longformer/text.h"
 
 namespace longformer {
 

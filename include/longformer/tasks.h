@@ -14,7 +14,7 @@
 #include "longformer/document.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
-#include "longformer/options.h"
+#include "longformer/places.h"
 #include "longformer/report.h"
 #include "longformer/text.h"
 
@@ -312,8 +312,7 @@ struct Answer {
   /// Characters of the document, in whole words, and what stands there.
   CharacterSpan span;
   std::string text;
-  /// Pages, paragraphs or chapters of the answer; a program that knows those of the document sets
-  /// it.
+  /// Set by programs that know the places of the document.
   std::optional<PlaceSpan> place = {};
 };
 

@@ -111,23 +111,6 @@ bool is_binary(std::string_view beginning);
 std::string document_text(std::string_view content, DocumentFormat format,
                           const TextEncoding& encoding = {}, const std::string& name = {});
 
-/// Places in a document as its readers know them: pages of a PDF, chapters of a book, paragraphs of
-/// a Word document.
-struct DocumentPlaces {
-  /// "page", "chapter" or "paragraph"; empty where a document has none.
-  std::string unit = {};
-  /// The first characters of the places 1, 2, …, ascending. A page without text begins where the
-  /// next one does.
-  std::vector<std::int64_t> starts = {};
-};
-
-/// Places from `first` to `last`, counted from 1.
-struct PlaceSpan {
-  std::string unit = {};
-  std::int64_t first = 0, last = 0;
-  bool operator==(const PlaceSpan&) const = default;
-};
-
 // Text to token ids and back, equal to Hugging Face `tokenizers` (docs/spec/tokenizers.md).
 
 /// Half-open range of characters (Unicode code points) of the input text.
@@ -136,15 +119,6 @@ struct CharacterSpan {
   std::int64_t end = 0;
   bool operator==(const CharacterSpan&) const = default;
 };
-
-/// The places that characters of a document lie in; absent where it has none.
-std::optional<PlaceSpan> place_of(const DocumentPlaces& places, CharacterSpan span);
-
-/// "page 3", "pages 3-4".
-std::string described(const PlaceSpan& place);
-
-/// {"unit", "first", "last"}.
-std::string to_json(const PlaceSpan& place);
 
 /// The tokens of one text or pair. All vectors have one element per token.
 struct Encoding {

@@ -24,10 +24,10 @@ bool has_stream(std::string_view bytes, std::string_view name) {
 bool is_compound_file(DocumentSource& source) { return source.bytes.starts_with(kCompound); }
 
 DocumentContents refuse_compound_file(DocumentSource& source) {
-  require(!has_stream(source.bytes, "EncryptedPackage"), Fault{FileFault::locked},
-          "expected a document, found one with a password: save it without");
-  fail(Fault{FileFault::other_kind}, "expected text, found {}",
-       longformer::described(file_kind(source.bytes)));
+  require_or(FileFault::locked, !has_stream(source.bytes, "EncryptedPackage"),
+             "expected a document, found one with a password: save it without");
+  fail_with(FileFault::other_kind, "expected text, found {}",
+            longformer::described(file_kind(source.bytes)));
 }
 
 }  // namespace longformer::documents

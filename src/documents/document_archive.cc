@@ -20,9 +20,7 @@ auto as_damage(Call&& call) {
   try {
     return call();
   } catch (const Error& error) {
-    ErrorParts parts = error.parts();
-    parts.fault = FileFault::damaged;
-    throw Error(std::move(parts));
+    throw FaultyFile(FileFault::damaged, error.what());
   }
 }
 
@@ -52,40 +50,37 @@ bool DocumentArchive::is_one(std::string_view bytes) {
 std::string DocumentArchive::part(const std::string& name, std::size_t most) {
   const auto found = entries_.find(name);
   const std::string quoted = formats::quote(name);
-  require(found != entries_.end(), Fault{FileFault::damaged}, "expected a part {}, found none",
-          quoted);
+  require_or(FileFault::damaged, found != entries_.end(), "expected a part {}, found none", quoted);
   const ZipEntry& entry = found->second;
-  require(!entry.is_encrypted, Fault{FileFault::locked},
-          "part {}: expected plain data, found encryption", quoted);
-  require(entry.size <= most && entry.size <= Limits::unpacked - unpacked_,
-          Fault{FileFault::too_large},
-          "part {}: expected at most {} MB in it and {} MB in all, "
-          "found {} bytes",
-          quoted, most >> 20, Limits::unpacked >> 20, entry.size);
-  require(entry.size <= Limits::harmless || entry.size / Limits::ratio <= entry.packed.size(),
-          Fault{FileFault::too_large},
-          "part {}: expected text, found {} bytes that unpack to {} times as many", quoted,
-          entry.packed.size(), entry.size / std::max<std::size_t>(entry.packed.size(), 1));
+  require_or(FileFault::locked, !entry.is_encrypted,
+             "part {}: expected plain data, found encryption", quoted);
+  require_or(FileFault::too_large, entry.size <= most && entry.size <= Limits::unpacked - unpacked_,
+             "part {}: expected at most {} MB in it and {} MB in all, "
+             "found {} bytes",
+             quoted, most >> 20, Limits::unpacked >> 20, entry.size);
+  require_or(FileFault::too_large,
+             entry.size <= Limits::harmless || entry.size / Limits::ratio <= entry.packed.size(),
+             "part {}: expected text, found {} bytes that unpack to {} times as many", quoted,
+             entry.packed.size(), entry.size / std::max<std::size_t>(entry.packed.size(), 1));
   const std::string_view packed(reinterpret_cast<const char*>(entry.packed.data()),
                                 entry.packed.size());
   std::string bytes;
   if (entry.method == ZipEntry::stored) {
-    require(packed.size() == entry.size, Fault{FileFault::damaged},
-            "part {}: expected {} bytes, found {}", quoted, entry.size, packed.size());
+    require_or(FileFault::damaged, packed.size() == entry.size,
+               "part {}: expected {} bytes, found {}", quoted, entry.size, packed.size());
     bytes = packed;
   } else {
-    require(entry.method == ZipEntry::deflated, Fault{FileFault::damaged},
-            "part {}: expected stored or deflated data, found method {}", quoted, entry.method);
+    require_or(FileFault::damaged, entry.method == ZipEntry::deflated,
+               "part {}: expected stored or deflated data, found method {}", quoted, entry.method);
     try {
       bytes = inflated(packed, static_cast<std::size_t>(entry.size));
     } catch (const Error& error) {
-      fail(Fault{FileFault::damaged}, "part {}: expected whole data, found {}", quoted,
-           error.reason());
+      fail_with(FileFault::damaged, "part {}: expected whole data, found {}", quoted,
+                error.reason());
     }
   }
-  require(formats::crc32(std::as_bytes(std::span(bytes))) == entry.checksum,
-          Fault{FileFault::damaged}, "part {}: expected data that fit their checksum, found others",
-          quoted);
+  require_or(FileFault::damaged, formats::crc32(std::as_bytes(std::span(bytes))) == entry.checksum,
+             "part {}: expected data that fit their checksum, found others", quoted);
   unpacked_ += bytes.size();
   return bytes;
 }

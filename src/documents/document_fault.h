@@ -1,18 +1,35 @@
-// Errors about a file whose text cannot be read.
+// Errors about a file whose text cannot be read, on their way to file_contents().
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <utility>
 
 #include "core/error.h"
+#include "longformer/document_files.h"
 
 namespace longformer::documents {
 
-/// The subject of an Error with a fault: it has no name, which the caller knows.
-struct Fault {
-  FileFault fault;
+/// An Error that has a fault, and no subject: its caller knows the name of the file.
+class FaultyFile : public Error {
+ public:
+  FaultyFile(FileFault fault, const std::string& reason) : Error(reason), fault_(fault) {}
+  FileFault fault() const { return fault_; }
+
+ private:
+  FileFault fault_;
 };
 
-inline ErrorParts about(const Fault& fault) { return {.reason = {}, .fault = fault.fault}; }
+template <typename... Args>
+[[noreturn]] void fail_with(FileFault fault, fmt::format_string<Args...> format, Args&&... args) {
+  throw FaultyFile(fault, fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+void require_or(FileFault fault, bool condition, fmt::format_string<Args...> format,
+                Args&&... args) {
+  if (!condition) fail_with(fault, format, std::forward<Args>(args)...);
+}
 
 /// Limits that keep hostile files from taking all memory.
 struct Limits {

@@ -13,7 +13,6 @@ namespace longformer {
 namespace {
 
 using documents::DocumentSource;
-using documents::Fault;
 
 /// A kind of documents: another kind is another row.
 struct DocumentKind {
@@ -86,30 +85,41 @@ bool may_be_document_file(std::string_view beginning) {
                      [&](const DocumentKind& kind) { return kind.name == name; });
 }
 
-std::optional<DocumentContents> file_contents(std::string_view bytes, const std::string& name) {
+namespace {
+
+/// The contents; absent for what may be text. Throws FaultyFile.
+std::optional<DocumentContents> contents_of(std::string_view bytes, const std::string& name) {
   DocumentSource source = {.bytes = bytes};
   open_archive(source);
   const DocumentKind* kind = kind_of(source);
   if (kind != nullptr) return kind->read(source);
   const DocumentKind* named = named_kind(name);
-  require(named == nullptr, Fault{FileFault::other_kind}, "expected {}, as its name says, found {}",
-          named == nullptr ? "" : named->name, found_in(bytes));
-  require(!source.archive, Fault{FileFault::other_kind}, "expected text, found {}",
-          found_in(bytes));
+  documents::require_or(FileFault::other_kind, named == nullptr,
+                        "expected {}, as its name says, found {}",
+                        named == nullptr ? "" : named->name, found_in(bytes));
+  documents::require_or(FileFault::other_kind, !source.archive, "expected text, found {}",
+                        found_in(bytes));
   return std::nullopt;
+}
+
+}  // namespace
+
+FileOutcome file_contents(std::string_view bytes, const std::string& name) {
+  try {
+    return {.contents = contents_of(bytes, name)};
+  } catch (const documents::FaultyFile& error) {
+    return {.fault = error.fault(), .error = error.reason()};
+  } catch (const Error& error) {
+    // The system has no process or no memory for it.
+    return {.fault = FileFault::too_large, .error = error.what()};
+  }
 }
 
 DocumentContents read_document(std::string_view bytes, const std::string& name,
                                std::optional<DocumentFormat> format, const TextEncoding& encoding) {
-  std::optional<DocumentContents> contents;
-  try {
-    contents = file_contents(bytes, name);
-  } catch (const Error& error) {
-    ErrorParts parts = error.parts();
-    if (parts.subject.empty()) parts.subject = name;
-    throw Error(std::move(parts));
-  }
-  if (contents) return std::move(*contents);
+  FileOutcome outcome = file_contents(bytes, name);
+  require(outcome.fault == FileFault::none, FileName{name}, "{}", outcome.error);
+  if (outcome.contents) return std::move(*outcome.contents);
   return {.text = document_text(bytes, format.value_or(document_format_of(name, bytes)), encoding,
                                 name)};
 }

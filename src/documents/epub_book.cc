@@ -41,7 +41,7 @@ std::string package_of(DocumentArchive& archive) {
   for (const pugi::xml_node& root : child_of(document.document_element(), "rootfiles").children()) {
     if (local_name(root) == "rootfile") return referred_part("", value_of(root, "full-path"));
   }
-  fail(Fault{FileFault::damaged}, "expected a list of parts in the EPUB book, found none");
+  fail_with(FileFault::damaged, "expected a list of parts in the EPUB book, found none");
 }
 
 bool has_word(std::string_view list, std::string_view word) {
@@ -78,7 +78,7 @@ std::string page_text(std::string bytes, const std::string& name) {
   try {
     return document_text(bytes, DocumentFormat::html, {}, name);
   } catch (const Error& error) {
-    fail(Fault{FileFault::damaged}, "part {}: {}", formats::quote(name), error.reason());
+    fail_with(FileFault::damaged, "part {}: {}", formats::quote(name), error.reason());
   }
 }
 
@@ -92,13 +92,13 @@ DocumentContents epub_book(DocumentSource& source) {
   DocumentArchive& archive = *source.archive;
   const std::set<std::string> locked = locked_parts(archive);
   const std::string name = package_of(archive);
-  require(!locked.contains(name), Fault{FileFault::locked},
-          "expected an EPUB book, found one that the rights of a shop (DRM) lock");
+  require_or(FileFault::locked, !locked.contains(name),
+             "expected an EPUB book, found one that the rights of a shop (DRM) lock");
   const pugi::xml_document package = xml_of(archive.part(name, Limits::xml), name);
   PlacedText text("chapter");
   for (const std::string& page : pages_in_order(package.document_element(), name)) {
-    require(!locked.contains(page), Fault{FileFault::locked},
-            "expected an EPUB book, found one that the rights of a shop (DRM) lock");
+    require_or(FileFault::locked, !locked.contains(page),
+               "expected an EPUB book, found one that the rights of a shop (DRM) lock");
     text.separate(2);
     text.begin_place();
     text.add(page_text(archive.part(page, Limits::xml), page));

@@ -89,7 +89,7 @@ class OpenDocumentText {
       const std::string_view name = local_name(child);
       if (name != "table-cell" && name != "covered-table-cell") continue;
       if (!std::exchange(is_first, false)) text_.next_cell();
-      // What a cell covers is not shown.
+      // A covered cell is not shown.
       if (name != "table-cell") continue;
       const auto outer = std::exchange(cell_begin_, text_.size());
       const int lists = std::exchange(lists_, 0);
@@ -180,8 +180,8 @@ void require_no_password(DocumentArchive& archive) {
       is_locked = is_locked || child_of(entry, "encryption-data");
     }
   }
-  require(!is_locked, Fault{FileFault::locked},
-          "expected an OpenDocument text, found one with a password: save it without");
+  require_or(FileFault::locked, !is_locked,
+             "expected an OpenDocument text, found one with a password: save it without");
 }
 
 }  // namespace
@@ -199,8 +199,7 @@ DocumentContents open_document(DocumentSource& source) {
 DocumentContents open_document_text(const std::string& content) {
   const pugi::xml_document document = xml_of(content, kContent);
   const pugi::xml_node text = child_of(child_of(document.document_element(), "body"), "text");
-  require(!text.empty(), Fault{FileFault::damaged},
-          "expected a text in the OpenDocument, found none");
+  require_or(FileFault::damaged, !text.empty(), "expected a text in the OpenDocument, found none");
   OpenDocumentText reader;
   reader.body(text);
   return reader.take();

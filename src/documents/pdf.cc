@@ -25,18 +25,19 @@ std::string first_line(std::string text) {
 /// Throws Error where the program could not read the document.
 void check(const ProgramResult& result, std::string_view bytes) {
   constexpr int kCannotOpen = 1, kNotAllowed = 3, kKilled = 128;
-  require(result.limit.empty(), Fault{FileFault::too_large},
-          "expected a PDF that {} reads within its limits, found one that needs {}", kProgram,
-          result.limit);
+  require_or(FileFault::too_large, result.limit.empty(),
+             "expected a PDF that {} reads within its limits, found one that needs {}", kProgram,
+             result.limit);
   const bool is_locked = bytes.find("/Encrypt") != std::string_view::npos;
-  require(result.status != kNotAllowed && (result.status != kCannotOpen || !is_locked),
-          Fault{FileFault::locked}, "expected a PDF, found one with a password");
-  require(result.status < kKilled, Fault{FileFault::too_large},
-          "expected a PDF that {} reads within its limits, found one that ended it (signal {})",
-          kProgram, result.status - kKilled);
-  require(result.status == 0, Fault{FileFault::damaged}, "expected a whole PDF, found damage: {}",
-          result.errors.empty() ? fmt::format("{} ended with {}", kProgram, result.status)
-                                : first_line(result.errors));
+  require_or(FileFault::locked,
+             result.status != kNotAllowed && (result.status != kCannotOpen || !is_locked),
+             "expected a PDF, found one with a password");
+  require_or(FileFault::too_large, result.status < kKilled,
+             "expected a PDF that {} reads within its limits, found one that ended it (signal {})",
+             kProgram, result.status - kKilled);
+  require_or(FileFault::damaged, result.status == 0, "expected a whole PDF, found damage: {}",
+             result.errors.empty() ? fmt::format("{} ended with {}", kProgram, result.status)
+                                   : first_line(result.errors));
 }
 
 }  // namespace
@@ -45,16 +46,16 @@ bool is_pdf(DocumentSource& source) { return file_kind(source.bytes).name == "a 
 
 DocumentContents pdf_text(DocumentSource& source) {
   const std::string program = program_named(kProgram);
-  require(!program.empty(), Fault{FileFault::no_program},
-          "expected the program {}, which reads PDF, found none: install the package {}", kProgram,
-          kPackage);
+  require_or(FileFault::no_program, !program.empty(),
+             "expected the program {}, which reads PDF, found none: install the package {}",
+             kProgram, kPackage);
   const ProgramResult result = run_program(
       program, {"-q", "-enc", "UTF-8", "-eol", "unix", "-", "-"}, source.bytes, ProgramLimits());
   check(result, source.bytes);
   DocumentContents contents = pages_of(result.output);
-  require(!contents.text.empty(), Fault{FileFault::no_text},
-          "expected text in the PDF, found {} without any: ocrmypdf adds that of scanned pages",
-          contents.places.starts.size() == 1 ? "a page" : "pages");
+  require_or(FileFault::no_text, !contents.text.empty(),
+             "expected text in the PDF, found {} without any: ocrmypdf adds that of scanned pages",
+             contents.places.starts.size() == 1 ? "a page" : "pages");
   return contents;
 }
 

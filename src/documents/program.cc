@@ -99,7 +99,7 @@ class Child {
     int found = 0;
     if (!has_ended_by_itself_) end();
     while (::waitpid(id_, &found, 0) < 0) {
-      // Where nobody wants to know of children, the system forgets them.
+      // The system forgets children of a process that ignores their signal.
       if (errno != EINTR) return status_ = 0;
     }
     return status_ = WIFSIGNALED(found) ? 128 + WTERMSIG(found) : WEXITSTATUS(found);

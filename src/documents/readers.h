@@ -36,7 +36,7 @@ DocumentContents epub_book(DocumentSource& source);
 /// By pdftotext of poppler-utils.
 bool is_pdf(DocumentSource& source);
 DocumentContents pdf_text(DocumentSource& source);
-/// What pdftotext writes, with a form feed behind each page.
+/// The output of pdftotext, which has a form feed behind each page.
 DocumentContents pages_of(std::string_view written);
 
 /// Compound files of OLE: documents with a password, and those of before 2007. Always throws.

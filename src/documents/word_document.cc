@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <utility>
@@ -19,7 +20,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// What an element without a value, or with one that is not 0, false or off, says.
+/// A property is on without a value, and with all but 0, false and off.
 bool is_on(const pugi::xml_node& property) {
   return property && !is_one_of(value_of(property, "val"), {"0", "false", "off"});
 }
@@ -61,8 +62,8 @@ class WordText {
   void body(const std::string& xml) {
     const pugi::xml_document document = xml_of(xml, kMainPart);
     const pugi::xml_node body = child_of(document.document_element(), "body");
-    require(!body.empty(), Fault{FileFault::damaged},
-            "expected a body in the Word document, found none");
+    require_or(FileFault::damaged, !body.empty(),
+               "expected a body in the Word document, found none");
     blocks(body, 0);
   }
 

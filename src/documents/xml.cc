@@ -13,8 +13,8 @@ pugi::xml_document xml_of(const std::string& bytes, std::string_view name) {
   pugi::xml_document document;
   const pugi::xml_parse_result result =
       document.load_buffer(bytes.data(), bytes.size(), pugi::parse_default | pugi::parse_ws_pcdata);
-  require(result, Fault{FileFault::damaged}, "part \"{}\": expected XML, found at byte {}: {}",
-          name, result.offset, result.description());
+  require_or(FileFault::damaged, result, "part \"{}\": expected XML, found at byte {}: {}", name,
+             result.offset, result.description());
   return document;
 }
 
@@ -34,8 +34,8 @@ std::string_view value_of(const pugi::xml_node& node, std::string_view name) {
 }
 
 void check_depth(int depth) {
-  require(depth <= Limits::depth, Fault{FileFault::too_large},
-          "expected at most {} elements within each other, found more", Limits::depth);
+  require_or(FileFault::too_large, depth <= Limits::depth,
+             "expected at most {} elements within each other, found more", Limits::depth);
 }
 
 }  // namespace longformer::documents

@@ -21,7 +21,7 @@
 #include "index/word_query.h"
 #include "index/word_tokenizer.h"
 #include "kernels/vector_scan.h"
-#include "longformer/text.h"
+#include "longformer/places.h"
 
 namespace longformer::index {
 

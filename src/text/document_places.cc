@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "longformer/text.h"
+#include "longformer/places.h"
 
 namespace longformer {
 

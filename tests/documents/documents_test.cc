@@ -5,8 +5,10 @@
 #include <chrono>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/unpacking.h"
@@ -27,14 +29,15 @@ std::string fixture(const std::string& name) {
 
 bool has_pdftotext() { return !documents::program_named("pdftotext").empty(); }
 
-/// The fault and the message of the Error that reading throws.
+/// The fault and the message of a file that cannot be read.
 std::pair<FileFault, std::string> fault_of(const std::string& bytes, const std::string& name) {
-  try {
-    file_contents(bytes, name);
-  } catch (const Error& error) {
-    return {error.parts().fault, error.what()};
-  }
-  return {FileFault::none, ""};
+  const FileOutcome outcome = file_contents(bytes, name);
+  return {outcome.fault, outcome.error};
+}
+
+/// The contents of a fixture.
+std::optional<DocumentContents> contents_of(const std::string& file, const std::string& name) {
+  return file_contents(fixture(file), name).contents;
 }
 
 DocumentContents word(const std::string& body, const std::string& footnotes = "",
@@ -60,7 +63,7 @@ std::string place_of_part(const DocumentContents& contents, const std::string& p
 }
 
 TEST(Word, HasTextTablesAndNotesOfAFile) {
-  const auto found = file_contents(fixture("harbour.docx"), "harbour");
+  const auto found = contents_of("harbour.docx", "harbour");
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->text,
             "The harbour opened in 1850.\n\nShips came daily.\n\nYear\tShips\n1851\t212\n\n"
@@ -142,7 +145,7 @@ TEST(Word, HasNotesInTheOrderOfTheirReferences) {
 }
 
 TEST(OpenDocument, HasTextListsTablesAndNotesOfAFile) {
-  const auto found = file_contents(fixture("mill.odt"), "mill");
+  const auto found = contents_of("mill.odt", "mill");
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->text,
             "The mill\n\nIt stands   by the river.\n\nwheel\nstone\n\na\tb\n\n"
@@ -161,7 +164,7 @@ TEST(OpenDocument, HasBlanksOnceAndBoxesBehindTheirParagraph) {
 }
 
 TEST(Epub, HasPagesInTheOrderOfReading) {
-  const auto found = file_contents(fixture("animals.epub"), "animals");
+  const auto found = contents_of("animals.epub", "animals");
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->text,
             "One\n\nThe dog slept.\n\nTwo\n\nThe cat was called Minka.\n\nAnswers to the riddles.");
@@ -172,7 +175,7 @@ TEST(Epub, HasPagesInTheOrderOfReading) {
 
 TEST(Pdf, HasPages) {
   if (!has_pdftotext()) GTEST_SKIP() << "no pdftotext";
-  const auto found = file_contents(fixture("pages.pdf"), "pages");
+  const auto found = contents_of("pages.pdf", "pages");
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->text, "The first page is about apples.\n\nThe third page is about plums.");
   EXPECT_EQ(place_of_part(*found, "apples"), "page 1");
@@ -205,8 +208,8 @@ TEST(Places, AreThoseOfTheFirstAndTheLastCharacter) {
 }
 
 TEST(DocumentFiles, AreKnownByTheirBytes) {
-  EXPECT_TRUE(file_contents(fixture("harbour.docx"), "harbour.txt").has_value());
-  EXPECT_FALSE(file_contents("plain text", "a.txt").has_value());
+  EXPECT_TRUE(contents_of("harbour.docx", "harbour.txt").has_value());
+  EXPECT_FALSE(file_contents("plain text", "a.txt").contents.has_value());
   const auto [fault, message] = fault_of("plain text", "a.DOCX");
   EXPECT_EQ(fault, FileFault::other_kind);
   EXPECT_EQ(message, "expected a Word document, as its name says, found text");
