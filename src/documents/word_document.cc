@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -71,16 +72,19 @@ class WordText {
   void notes(const std::string& xml, std::string_view kind) {
     if (xml.empty()) return;
     const pugi::xml_document document = xml_of(xml, kind);
-    for (const auto& [wanted, id] : std::exchange(references_, {})) {
-      if (wanted != kind) {
-        references_.emplace_back(wanted, id);
-        continue;
-      }
-      const pugi::xml_node note =
-          document.document_element().find_child([&, &number = id](const pugi::xml_node& one) {
-            return local_name(one) == kind && value_of(one, "id") == number;
-          });
-      text_.separate(2);
+    std::map<std::string_view, pugi::xml_node> known;
+    for (const pugi::xml_node& one : document.document_element().children()) {
+      if (local_name(one) == kind) known.emplace(value_of(one, "id"), one);
+    }
+    // A note may refer to others, which follow it.
+    for (std::size_t i = 0; i < references_.size(); ++i) {
+      if (references_[i].first != kind) continue;
+      const auto found = known.find(references_[i].second);
+      if (found == known.end()) continue;
+      const pugi::xml_node note = found->second;
+      // Each note stands once, however often it is referred to.
+      known.erase(found);
+      separate(2);
       blocks(note, 0);
     }
   }
