@@ -43,7 +43,7 @@ packages: ## Install the missing Debian packages for building and testing
 
 # Without a browser the tests of pages are skipped.
 browser-packages: packages
-	-@tools/packages.sh browser
+	-@tools/packages.sh browser documents
 
 lint-packages: packages
 	@tools/packages.sh build lint

@@ -64,6 +64,8 @@ function(longformer_debian)
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
   # libcurl is loaded when a model is fetched.
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "libcurl4, ca-certificates")
+  # pdftotext reads PDF.
+  set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "poppler-utils")
   set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "transformers for long documents, on CPUs
 The program searches, classifies, tags, questions and summarises documents
 of any length with models of Hugging Face (Longformer, LED, BigBird, BERT,

@@ -10,6 +10,7 @@
 
 #include "bindings.h"
 #include "embedder.h"
+#include "longformer/document_files.h"
 #include "longformer/files.h"
 #include "longformer/retrieved.h"
 #include "longformer/search_files.h"
@@ -36,6 +37,9 @@ SearchIndex make_index(const std::string& file, const Embedder* embedder, bool w
                 : SearchIndex::open(file, *embedder, options.language);
 }
 
+/// The unit of places, and where they start.
+using Places = std::pair<std::string, std::vector<std::int64_t>>;
+
 /// Documents that go in together; the metadata of each are a JSON object, or empty.
 struct NewDocuments {
   NewDocuments(const std::vector<std::string>& with_names, const Texts& list, const Texts& objects)
@@ -60,7 +64,7 @@ class PythonIndex {
   /// Adds those that are not in the index with the same text, all or none; gives how many. The
   /// others get their metadata.
   std::int64_t add_all(const std::vector<std::string>& names, const Texts& texts,
-                       const Texts& metadata) {
+                       const Texts& metadata, const std::vector<Places>& places) {
     const NewDocuments all(names, texts, metadata);
     const Embedder& embedder = this->embedder("add_documents");
     return in_turn(mutex_, [&] {
@@ -88,7 +92,8 @@ class PythonIndex {
         prepared.push_back({.name = name,
                             .text = bytes[i],
                             .passages = std::move(found[i].vectors),
-                            .metadata = all.metadata.at(read[i])});
+                            .metadata = all.metadata.at(read[i]),
+                            .places = {places.at(read[i]).first, places.at(read[i]).second}});
       }
       index_.describe(known);
       index_.put(prepared);
@@ -185,6 +190,12 @@ SearchQuery query_of(const nb::str& question, const Options& given, const Python
   return query;
 }
 
+/// (unit, first, last), or None.
+nb::object place_of(const SearchHit& hit) {
+  if (!hit.place) return nb::none();
+  return nb::make_tuple(hit.place->unit, hit.place->first, hit.place->last);
+}
+
 Rows hits_of(const std::vector<SearchHit>& hits) {
   nb::list list;
   for (const SearchHit& one : hits) {
@@ -194,7 +205,8 @@ Rows hits_of(const std::vector<SearchHit>& hits) {
     }
     list.append(nb::make_tuple(one.file, one.span.begin, one.span.end, one.score,
                                nb::cast(one.similarity), nb::cast(one.words), one.text, matched,
-                               nb::cast(one.sparse), nb::cast(one.multi), one.metadata));
+                               nb::cast(one.sparse), nb::cast(one.multi), place_of(one),
+                               one.metadata));
   }
   return list;
 }
@@ -223,10 +235,12 @@ Record files_of(const std::vector<std::string>& names, const std::vector<std::st
   return nb::make_tuple(files, folders, found.errors);
 }
 
-/// The text of a file as the program reads it: absent, with the reason, where it is none.
+/// The text of a file as the program reads it, the unit of its places and where they start; or the
+/// reason why there is no text.
 Record text_of_file(const Path& path, const std::string& format) {
   const std::string file = path.string();
-  std::string text, reason;
+  DocumentContents contents;
+  std::string reason;
   without_gil([&] {
     std::string kind;
     const std::string bytes = input_bytes(file, [&](std::string_view beginning) {
@@ -235,21 +249,22 @@ Record text_of_file(const Path& path, const std::string& format) {
         kind = std::string(found.name) + (found.advice.empty() ? "" : ": ");
         kind += found.advice;
       }
-      return !kind.empty() || (is_binary(beginning) && beginning.find('\0') != beginning.npos);
+      return !kind.empty() || (!may_be_document_file(beginning) && is_binary(beginning) &&
+                               beginning.find('\0') != beginning.npos);
     });
     if (!kind.empty()) {
       reason = "expected text, found " + kind;
       return;
     }
     try {
-      const DocumentFormat known =
-          format == "auto" ? document_format_of(file, bytes) : document_format(format);
-      text = document_text(bytes, known, TextEncoding(), file);
+      std::optional<DocumentFormat> known;
+      if (format != "auto") known = document_format(format);
+      contents = read_document(bytes, file, known);
     } catch (const Error& error) {
       reason = error.reason();
     }
   });
-  return nb::make_tuple(text, reason);
+  return nb::make_tuple(contents.text, contents.places.unit, contents.places.starts, reason);
 }
 
 /// The rows of a table: line, text, the other fields as JSON, and why there is no text.
@@ -299,9 +314,9 @@ void bind_files(nb::module_& module) {
       [](const nb::bytes& content, const Path& file, const std::string& format) {
         const std::string name = file.string();
         const std::string_view bytes(content.c_str(), content.size());
-        return document_text(
-            bytes, format == "auto" ? document_format_of(name, bytes) : document_format(format),
-            TextEncoding(), name);
+        std::optional<DocumentFormat> known;
+        if (format != "auto") known = document_format(format);
+        return without_gil([&] { return read_document(bytes, name, known).text; });
       },
       "content"_a, "name"_a, "format"_a);
 }
@@ -318,7 +333,7 @@ void bind_search(nb::module_& module) {
           },
           "file"_a, "embedder"_a.none(), "writes"_a, "options"_a, nb::keep_alive<1, 3>())
       .def("add", &PythonIndex::add, "name"_a, "text"_a, "metadata"_a)
-      .def("add_all", &PythonIndex::add_all, "names"_a, "texts"_a, "metadata"_a)
+      .def("add_all", &PythonIndex::add_all, "names"_a, "texts"_a, "metadata"_a, "places"_a)
       .def("name_files", &PythonIndex::name_files, "files"_a)
       .def("prune", &PythonIndex::prune, "folder"_a)
       .def("remove", &PythonIndex::remove, "name"_a)

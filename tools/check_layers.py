@@ -3,6 +3,7 @@
 
     core <- kernels <- ops <- models <- training <- engine <- tasks <- api <- apps, python
     core <- text, formats <- models          (ops never see text or formats)
+    text, formats <- documents <- apps, python
     kernels, text <- index <- tasks
     formats <- hub <- api
     engine: reading <- frame <- run <- training
@@ -24,8 +25,9 @@ USES["training"] = USES["models"] | {"models"}
 USES["index"] = {"kernels", "text", "core"}
 USES["engine"] = USES["training"] | {"training"}
 USES["tasks"] = USES["engine"] | {"engine", "index"}
+USES["documents"] = {"text", "formats", "core"}
 USES["hub"] = {"formats", "core"}
-USES["api"] = USES["tasks"] | {"tasks", "hub"}
+USES["api"] = USES["tasks"] | {"tasks", "hub", "documents"}
 
 ENGINE = ("reading", "frame", "run", "training")
 
@@ -48,7 +50,10 @@ PUBLIC = {
     "ranks": "core",
     "document": "core",
     "text": "text",
-    "files": "text",
+    "file_patterns": "text",
+    "places": "text",
+    "document_files": "documents",
+    "files": "documents",
     "tables": "engine/frame",
     "training": "training",
     "model": "engine/run",
@@ -74,6 +79,7 @@ THIRD_PARTY = {
     "hwy": {"kernels"},
     "sqlite3": {"index"},
     "curl": {"hub"},
+    "pugixml": {"documents", "tasks"},
     "libstemmer": {"text"},
     "md4c": {"text"},
     "zlib": {"core", "apps"},

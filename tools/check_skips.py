@@ -5,7 +5,8 @@ Usage: check_skips.py ALLOWED JUNIT_XML... Reads the JUnit files of ctest and py
 ALLOWED is a shell pattern of test names, `data: PATTERN` for a test that may be skipped only where
 the data sets (LONGFORMER_DATA) are absent, `browser: PATTERN` for one that may be only where there
 is no chromium with its chromedriver, `corpora: PATTERN` for one that may be only where there is no Java or no
-environment of requirements/corpora.txt (LONGFORMER_CORPORA), or a comment. Silent when all is well.
+environment of requirements/corpora.txt (LONGFORMER_CORPORA), `documents: PATTERN` for one that may be only where
+there is no pdftotext, or a comment. Silent when all is well.
 """
 
 import fnmatch
@@ -21,6 +22,7 @@ def absences():
     return {
         "data": not os.environ.get("LONGFORMER_DATA"),
         "browser": not (shutil.which("chromium") and shutil.which("chromedriver")),
+        "documents": not shutil.which("pdftotext"),
         "corpora": not (shutil.which("java") and os.path.exists(os.environ.get("LONGFORMER_CORPORA", "") + "/stamp")),
     }
 

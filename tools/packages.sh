@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of the named groups (build, browser, corpora, lint, deb, fresh, arm64) that are missing. Asks
+# Installs the Debian packages of the named groups (build, browser, documents, corpora, lint, deb, fresh, arm64) that are missing. Asks
 # the package manager only when something is missing, so a machine that has everything needs no root.
 # A user who cannot become root without being asked for a password gets the command to pass on.
 set -euo pipefail
@@ -15,6 +15,7 @@ declare -A groups=(
            libcli11-dev libfmt-dev libutf8proc-dev libpugixml-dev libsqlite3-dev libstemmer-dev
            libmd4c-dev libmd4c-html0-dev libcurl4-openssl-dev libssl-dev zlib1g-dev liblzma-dev libzstd-dev $boost libgtest-dev libgmock-dev librapidcheck-dev python3 python3-dev python3-venv python3-pip"
   [browser]="chromium chromium-driver fonts-dejavu-core curl"
+  [documents]="poppler-utils"
   [corpora]="$java"
   [lint]="clang clang-format clang-tidy libomp-dev"
   [deb]="dpkg-dev file gzip"

@@ -45,6 +45,7 @@ COMPARISONS = {
     "convert_parity.py": Comparison((PROGRAM,)),
     "cost_parity.py": Comparison((PROGRAM,)),
     "decoder_embedding_parity.py": Comparison((PROGRAM,)),
+    "documents_parity.py": Comparison(),
     "edges_parity.py": Comparison((PROGRAM,), models=40),
     "embedding_training_parity.py": Comparison((MINILM, PROGRAM)),
     "events_parity.py": Comparison((str(BUILD / "tests" / "toy_trainer"),)),

@@ -29,6 +29,8 @@ bool DocumentStream::read(Document& document) {
   std::int64_t left_out = 0, bytes = 0;
   while (true) {
     if (!inputs_.next(document)) return false;
+    left_out += document.left_out;
+    bytes += document.left_out_bytes;
     if (!is_left_out_ || !is_left_out_(document)) break;
     ++left_out;
     bytes += document.bytes;

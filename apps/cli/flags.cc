@@ -108,8 +108,9 @@ void add_compute(CLI::App& verb, ModelFlags& flags) {
 void add_inputs(CLI::App& verb, InputOptions& inputs) {
   verb.add_option(
           "FILES", inputs.files,
-          "each file is a document, and each row of .csv, .tsv and .jsonl; gzip, xz and zstd "
-          "are unpacked; - is stdin, also the default")
+          "each file is a document (text, PDF, .docx, .odt, .epub), and each row of .csv, .tsv and "
+          ".jsonl; of each folder the documents in it and below; gzip, xz and zstd are unpacked; - "
+          "is stdin, also the default")
       ->type_name("");
   add_repeatable(verb, "--text", inputs.texts, "a document given here; may be repeated");
   add_tables(verb, inputs);

@@ -11,7 +11,9 @@
 #include "advice.h"
 #include "control_characters.h"
 #include "flags.h"
+#include "longformer/document_files.h"
 #include "longformer/error.h"
+#include "longformer/files.h"
 #include "longformer/report.h"
 #include "longformer/text.h"
 
@@ -39,7 +41,7 @@ std::optional<std::int64_t> size_of(const std::string& file) {
 /// Whether the file is of a kind that holds no text, which the document then says.
 bool is_other_kind(std::string_view beginning, Document& document) {
   document.kind = file_kind(beginning);
-  if (document.kind.may_be_text()) return false;
+  if (document.kind.may_be_text() || may_be_document_file(beginning)) return false;
   document.is_no_text = true;
   document.error = fmt::format("expected text, found {}{}{}", document.kind.name,
                                document.kind.advice.empty() ? "" : ": ", document.kind.advice);
@@ -94,7 +96,7 @@ std::function<void(const std::string&)> encoding_note(Messages& messages) {
 }
 
 Inputs::Inputs(const InputOptions& options, Messages& messages)
-    : options_(options), messages_(messages) {
+    : options_(options), messages_(messages), unread_(messages) {
   check(options_.encoding());
   options_.encoding().note = encoding_note(messages);
   if (options_.files.empty() && options_.texts.empty()) {
@@ -103,6 +105,7 @@ Inputs::Inputs(const InputOptions& options, Messages& messages)
     }
     options_.files = {"-"};
   }
+  look_into_folders();
   bool known = true;
   for (const std::string& file : options_.files) {
     total_bytes_ += size_of(file).value_or(0);
@@ -120,6 +123,39 @@ Inputs::Inputs(const InputOptions& options, Messages& messages)
     const auto all = static_cast<std::int64_t>(options_.files.size() + options_.texts.size());
     total_documents_ = options_.shard.is_whole() ? all : 0;
   }
+}
+
+void Inputs::look_into_folders() {
+  // Lines of questions are no documents, so a folder has none of them.
+  if (options_.skips_blank_lines) return;
+  FoundFiles found = find_files(options_.files, {}, [](std::size_t) {});
+  if (found.folders.empty()) return;
+  for (const std::string& error : found.errors) messages_.error(error);
+  if (found.files.empty() && options_.texts.empty() && found.errors.empty()) {
+    throw Error(fmt::format("{}: expected a folder with documents, found none: {}",
+                            fmt::join(found.folders, ", "), fmt::join(document_patterns(), " ")));
+  }
+  options_.files = std::move(found.files);
+  options_.from_folders = std::move(found.from_folders);
+  options_.others = std::move(found.others);
+}
+
+bool Inputs::is_left_out(Document& document) {
+  if (document.error.empty()) return false;
+  const UnreadFile file = {.name = document.file,
+                           .error = document.error,
+                           .kind = document.kind,
+                           .fault = document.fault};
+  const bool leaves_out = document.is_no_text && options_.from_folders.contains(document.file) &&
+                          UnreadFiles::is_left_out(file);
+  if (leaves_out) {
+    unread_.leave_out(file);
+    ++left_out_;
+    left_out_bytes_ += document.bytes;
+  } else {
+    document.error = unread_.count(file);
+  }
+  return leaves_out;
 }
 
 bool Inputs::is_ours(const Document& document) const {
@@ -149,10 +185,14 @@ bool Inputs::next(Document& document) {
     if (!options_.lines && !options_.is_table(document.file)) {
       if (!is_ours(document)) continue;
       read_whole(document);
+      if (is_left_out(document)) continue;
+      document.left_out = std::exchange(left_out_, 0);
+      document.left_out_bytes = std::exchange(left_out_bytes_, 0);
       return true;
     }
     if (!open(document)) return true;
   }
+  if (!std::exchange(has_told_, true)) unread_.tell(options_.others);
   return false;
 }
 
@@ -230,7 +270,8 @@ void Inputs::read_whole(Document& document) {
   try {
     // A file that cannot be text may be large.
     bytes = input_bytes(document.file, [&](std::string_view beginning) {
-      return is_other_kind(beginning, document) || (stops && is_binary(beginning));
+      return is_other_kind(beginning, document) ||
+             (stops && !may_be_document_file(beginning) && is_binary(beginning));
     });
   } catch (const Error& error) {
     document.error = without_name(error, document);
@@ -242,6 +283,15 @@ void Inputs::read_whole(Document& document) {
     return;
   }
   try {
+    FileOutcome outcome = file_contents(bytes, document.file);
+    document.fault = outcome.fault;
+    document.is_no_text = outcome.fault != FileFault::none;
+    document.error = std::move(outcome.error);
+    if (outcome.contents) {
+      document.text = std::move(outcome.contents->text);
+      document.places = std::move(outcome.contents->places);
+    }
+    if (document.is_no_text || outcome.contents) return;
     const DocumentFormat known = format == "auto"
                                      ? document_format_of(document.file, bytes)
                                      : document_format(format.empty() ? "text" : format);

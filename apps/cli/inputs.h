@@ -6,9 +6,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "longformer/document_files.h"
 #include "longformer/error.h"
 #include "longformer/options.h"
 #include "longformer/search_files.h"
@@ -17,6 +19,7 @@
 #include "messages.h"
 #include "output.h"
 #include "shard.h"
+#include "unread_files.h"
 
 namespace longformer::cli {
 
@@ -27,6 +30,8 @@ struct Document {
   /// table it is its first line.
   std::int64_t line = 0;
   std::string text;
+  /// Pages, paragraphs or chapters of the text, where the file has them.
+  DocumentPlaces places = {};
   /// Bytes of the file, the line or the text that was read for it.
   std::int64_t bytes = 0;
   /// Question about the text; empty unless InputOptions::question_field is given.
@@ -45,6 +50,8 @@ struct Document {
   bool is_no_text = false;
   /// The kind of such a file, where its first bytes tell it.
   FileKind kind = {};
+  /// Why the text of such a file cannot be had, where it is a document.
+  FileFault fault = FileFault::none;
   /// Another document of the input has the same id, and counts.
   bool is_repeated = false;
   /// Documents and bytes that were read before this one and left out.
@@ -82,8 +89,11 @@ struct InputOptions {
   /// Rows come with their other fields.
   bool keeps_fields = false;
   /// Format of a file that is one document: a name of longformer::DocumentFormat, or auto to tell
-  /// by its name. Empty: its bytes are the text.
+  /// by its name. Empty: its bytes are the text. PDF, Word and others are known by their bytes.
   std::string format = {};
+  /// Those of the files that were found in folders, and what else is in these.
+  std::set<std::string> from_folders = {};
+  std::vector<std::string> others = {};
   /// The part of the documents that is handed out.
   Shard shard = {};
 
@@ -104,7 +114,8 @@ class Inputs {
   /// messages must live as long.
   Inputs(const InputOptions& options, Messages& messages);
 
-  /// Whether there was one more. A file that cannot be read is a document with an error.
+  /// Whether there was one more. A file that cannot be read is a document with an error; what has
+  /// no text in a folder is left out with a note.
   bool next(Document& document);
 
   /// 0 when unknown.
@@ -118,7 +129,11 @@ class Inputs {
   bool next_row(Document& document);
   /// The end of a file that holds many documents: whether it is an error, which the document says.
   bool is_wrong_end(Document& document, const char* nothing);
+  /// Puts the documents of folders in the place of the folders.
+  void look_into_folders();
   void read_whole(Document& document);
+  /// Whether the document is one of a folder that has no text, which is told and left out.
+  bool is_left_out(Document& document);
   /// Tells of the first text that is a table by another name.
   void note_table(const Document& document);
   /// Whether it is in the part of this process; a file that cannot be read is in all.
@@ -134,6 +149,9 @@ class Inputs {
   bool has_noted_ = false;
   std::int64_t total_documents_ = 0;
   std::int64_t total_bytes_ = 0;
+  UnreadFiles unread_;
+  bool has_told_ = false;
+  std::int64_t left_out_ = 0, left_out_bytes_ = 0;
 };
 
 }  // namespace longformer::cli

@@ -39,7 +39,7 @@ class QaRun {
   QaRun(const QaFlags& flags, Messages& messages)
       : flags_(flags),
         documents_(flags.inputs, flags.model, messages,
-                   {"question", "score", "logit", "begin", "end", "text"}),
+                   {"question", "score", "logit", "begin", "end", "place", "text"}),
         answerer_(QuestionAnswerer::load(flags.model.token_model_folder(),
                                          flags.model.load_options(messages))) {}
 
@@ -98,13 +98,19 @@ class QaRun {
     const auto [place, is_new] = places_.try_emplace(question, asked_of_all_.size());
     if (is_new) asked_of_all_.push_back({question, BestAnswers(flags_.options.top_k), 0});
     AskedOfAll& asked = asked_of_all_[place->second];
-    asked.best.add(all_documents_.size() - 1, outcome.answers);
+    asked.best.add(all_documents_.size() - 1, placed(outcome.answers));
     ++asked.documents;
+  }
+
+  /// The answers with their places in the document that was taken last.
+  std::vector<Answer> placed(std::vector<Answer> answers) const {
+    for (Answer& answer : answers) answer.place = place_of(document_.places, answer.span);
+    return answers;
   }
 
   /// The answers, and with --no-answer among them the empty one.
   std::vector<Answer> ranked(const AnswerOutcome& outcome) const {
-    std::vector<Answer> answers = outcome.answers;
+    std::vector<Answer> answers = placed(outcome.answers);
     if (!flags_.no_answer) return answers;
     const auto place = std::find_if(answers.begin(), answers.end(), [&](const Answer& answer) {
       return answer.score < outcome.no_answer_score;

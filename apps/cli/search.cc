@@ -85,7 +85,7 @@ std::optional<Reranker> loaded_reranker(const SearchFlags& flags, Messages& mess
 
 /// Columns of a table, which has a row for each hit.
 std::vector<std::string> columns_of_hits() {
-  return {"query", "file",   "begin", "end",  "score",    "similarity",
+  return {"query", "file",   "begin", "end",  "place",    "score", "similarity",
           "words", "sparse", "multi", "text", "metadata", "error"};
 }
 

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <system_error>
@@ -13,6 +11,7 @@
 
 #include "advice.h"
 #include "flags.h"
+#include "longformer/document_files.h"
 #include "longformer/error.h"
 #include "progress.h"
 #include "read_ahead.h"
@@ -22,35 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// So many files that are no text are told by name.
-constexpr std::int64_t kToldByName = 10;
-/// And so many of each kind that is known.
-constexpr std::ptrdiff_t kShownOfAKind = 3;
-
 /// Documents that are written together at the most, and bytes of their texts.
 constexpr UnitLimits kTogether = {.documents = 256, .bytes = std::size_t{1} << 18};
 
 bool is_folder(const std::string& name) {
   std::error_code error;
   return fs::is_directory(name, error);
-}
-
-FileKind kind_of(const std::string& file) {
-  std::array<char, 4096> beginning;
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(beginning.data(), std::ssize(beginning));
-  const std::string_view read(beginning.data(), static_cast<std::size_t>(stream.gcount()));
-  // An index in the folder of its documents is nothing that was left out.
-  constexpr std::size_t kApplication = 68;
-  const bool is_index = read.size() > kApplication && read.substr(kApplication).starts_with("lfix");
-  return is_index ? FileKind() : file_kind(read);
-}
-
-std::string first_of(const std::vector<std::string>& names) {
-  const auto shown = std::min(kShownOfAKind, std::ssize(names));
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
-  if (shown < std::ssize(names)) text += ", …";
-  return text;
 }
 
 class DocumentAdder {
@@ -65,12 +41,11 @@ class DocumentAdder {
 
   std::int64_t run() {
     find();
-    if (!found_.files.empty()) read();
+    read();
     if (described_ > 0) {
       messages_.note(counted(described_, "document that has not changed got other metadata",
                              "documents that have not changed got other metadata"));
     }
-    tell_left_out();
     for (const std::string& folder : found_.folders) look_for_gone(folder);
     return added_;
   }
@@ -84,10 +59,9 @@ class DocumentAdder {
     for (const std::string& error : found_.errors) messages_.error(error);
     name_of_ = names_.name(found_.files, index_);
     if (found_.files.empty() && found_.errors.empty()) {
-      messages_.note(
-          fmt::format("{}: no files to read; --include names others than text, Markdown "
-                      "and HTML",
-                      fmt::join(found_.folders, ", ")));
+      messages_.note(fmt::format("{}: no files to read; --include names others than {}",
+                                 fmt::join(found_.folders, ", "),
+                                 fmt::join(document_patterns(), ", ")));
     }
   }
 
@@ -101,6 +75,12 @@ class DocumentAdder {
     InputOptions options = documents_.inputs;
     options.files = found_.files;
     options.keeps_fields = true;
+    options.from_folders = found_.from_folders;
+    options.others = found_.others;
+    if (found_.files.empty()) {
+      UnreadFiles(messages_).tell(found_.others);
+      return;
+    }
     Inputs inputs(options, messages_);
     ProgressLine progress(messages_, inputs.total_documents(), inputs.total_bytes());
     ReadAhead reader([&inputs](Document& document) { return inputs.next(document); }, options,
@@ -111,13 +91,12 @@ class DocumentAdder {
       std::map<std::string, std::string> known;
       for (const Document& document : unit) {
         bytes += document.bytes;
+        progress.leave_out(document.left_out, document.left_out_bytes);
         if (document.error.empty()) {
           const bool is_known = index_.contains(name_of(document), document.text);
           if (!is_known) readable.push_back(&document);
           // The rest of a row may have changed, and older indexes have no metadata.
           if (is_known) known.emplace(name_of(document), metadata_of(document));
-        } else if (document.is_no_text && found_.from_folders.contains(document.file)) {
-          leave_out(document);
         } else {
           messages_.error(plain_name(document.label()) + ": " + document.error);
         }
@@ -143,7 +122,8 @@ class DocumentAdder {
         prepared.push_back({.name = name_of(document),
                             .text = document.text,
                             .passages = std::move(found[i].vectors),
-                            .metadata = metadata_of(document)});
+                            .metadata = metadata_of(document),
+                            .places = document.places});
       } else {
         messages_.error(plain_name(document.label()) + ": " +
                         advised(found[i].error, found[i].remedies));
@@ -151,38 +131,6 @@ class DocumentAdder {
     }
     index_.put(prepared);
     added_ += std::ssize(prepared);
-  }
-
-  void leave_out(const Document& document) {
-    if (!document.kind.may_be_text()) {
-      of_kinds_[document.kind.name].push_back(document.file);
-    } else if (++left_out_ <= kToldByName) {
-      messages_.note(fmt::format("{} is left out: {}", document.file, document.error));
-    }
-  }
-
-  /// Files that are no text may hold one all the same, so that nobody should think it was read.
-  void tell_left_out() {
-    if (left_out_ > kToldByName) {
-      messages_.note(counted(left_out_ - kToldByName, "more file that is no text was left out",
-                             "more files that are no text were left out"));
-    }
-    for (const std::string& file : found_.others) {
-      const FileKind kind = kind_of(file);
-      if (!kind.may_be_text()) of_kinds_[kind.name].push_back(file);
-    }
-    std::vector<std::string> parts;
-    std::int64_t files = 0;
-    for (const auto& [kind, names] : of_kinds_) {
-      files += std::ssize(names);
-      parts.push_back(names.size() == 1
-                          ? fmt::format("{} ({})", kind, names.front())
-                          : fmt::format("{} times {} ({})", names.size(), kind, first_of(names)));
-    }
-    if (files == 0) return;
-    messages_.note(fmt::format("left out {}: {}",
-                               counted(files, "file that is no text", "files that are no text"),
-                               fmt::join(parts, ", ")));
   }
 
   void look_for_gone(const std::string& name) {
@@ -206,9 +154,7 @@ class DocumentAdder {
   Messages& messages_;
   FoundFiles found_;
   std::map<std::string, std::string> name_of_;
-  std::int64_t added_ = 0, described_ = 0, left_out_ = 0;
-  /// Files that are no text, by what they are.
-  std::map<std::string_view, std::vector<std::string>> of_kinds_;
+  std::int64_t added_ = 0, described_ = 0;
 };
 
 }  // namespace
@@ -217,20 +163,21 @@ void add_search_documents(CLI::App& verb, SearchDocuments& documents) {
   InputOptions& inputs = documents.inputs;
   verb.add_option(
           "FILES", inputs.files,
-          "each file is a document, text, Markdown or HTML, and each row of .csv, .tsv and .jsonl; "
-          "of "
-          "each folder the files in it and below; gzip, xz and zstd are unpacked; - is stdin")
+          "each file is a document: text, Markdown, HTML, PDF, .docx, .odt or .epub, and each row "
+          "of .csv, .tsv and .jsonl; of each folder the files in it and below; gzip, xz and zstd "
+          "are unpacked; - is stdin")
       ->type_name("");
   add_repeatable(verb, "--include", documents.patterns.include,
-                 "of folders read only files that match this, as *.rst or notes/**/*.md; may be "
-                 "repeated (*.txt, *.text, *.md, *.markdown, *.html, *.htm, *.xhtml)")
+                 fmt::format("of folders read only files that match this, as *.rst or "
+                             "notes/**/*.md; may be repeated ({})",
+                             fmt::join(document_patterns(), ", ")))
       ->type_name("GLOB");
   add_repeatable(verb, "--exclude", documents.patterns.exclude,
                  "of folders leave out files and folders that match this, as drafts/; may be "
                  "repeated (none; hidden files are always left out)")
       ->type_name("GLOB");
   add_choice(verb, "--format", inputs.format, {"auto", "text", "markdown", "html"},
-             "format of the files; auto: by the suffix (auto)");
+             "format of files that are text; auto: by the suffix (auto)");
   verb.add_flag("--prune", documents.prune,
                 "remove documents from the index whose files are gone from the folders");
   add_tables(verb, inputs);

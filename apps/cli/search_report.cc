@@ -66,8 +66,9 @@ std::string answer_text(const SearchAnswer& answer, const std::string& similarit
       fmt::format("\n{}   ({:.1f} ms)\n", shown(answer.question, terminal), 1000 * answer.seconds);
   std::size_t number = 0;
   for (const SearchHit& hit : answer.hits) {
-    text += fmt::format("{:>3}. {:.3f}  {}  characters {}-{}  {}\n", ++number, hit.score,
-                        shown(quoted_name(hit.file), terminal), hit.span.begin, hit.span.end,
+    const std::string place = hit.place ? described(*hit.place) + ", " : std::string();
+    text += fmt::format("{:>3}. {:.3f}  {}  {}characters {}-{}  {}\n", ++number, hit.score,
+                        shown(quoted_name(hit.file), terminal), place, hit.span.begin, hit.span.end,
                         scores_of(hit, similarity));
     text += wrapped(marked(hit, terminal), kTextWidth, "     ");
   }

@@ -128,11 +128,16 @@ bool Api::serves(const Route& route) const {
                              [&](const auto& model) { return model->can(*route.ability); });
 }
 
+bool is_media_type_of_documents(std::string_view type) {
+  static const std::vector<std::string> types = document_media_types();
+  return type == "text/plain" || std::ranges::find(types, type) != types.end();
+}
+
 std::optional<HttpResponse> Api::answer(ApiCall& call) {
   const Route& route = find(call.request, call.parts);
   if (route.fields != nullptr) {
     const std::string type = content_type_of(call.request);
-    if (!route.takes_text || type != "text/plain") {
+    if (!route.takes_text || !is_media_type_of_documents(type)) {
       check_content_type(type);
       call.body = parse_object(call.request.body);
     }

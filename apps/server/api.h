@@ -81,11 +81,14 @@ struct Route {
   std::vector<ApiField> (*fields)() = nullptr;
   /// Members of which one is needed.
   std::vector<std::string> one_of = {};
-  /// The body may be plain text, which the handler reads.
+  /// The body may be plain text or a file with a text, which the handler reads.
   bool takes_text = false;
   /// Positions in a text that the address may have.
   std::vector<std::string_view> positions = {};
 };
+
+/// Whether a body of this type is a document: plain text, PDF, Word and others.
+bool is_media_type_of_documents(std::string_view type);
 
 /// All routes, in the order of openapi.json.
 std::span<const Route> routes();

@@ -269,7 +269,8 @@ class Library::Reading {
       : all_(all),
         name_(all.free_name(upload.name)),
         id_(id_of(name_, text_hash)),
-        text_(upload.text),
+        text_(upload.contents.text),
+        places_(upload.contents.places),
         metadata_(upload.metadata) {
     all_.reading[id_] = {.name = name_,
                          .hash = text_hash,
@@ -308,8 +309,11 @@ class Library::Reading {
     const std::lock_guard lock(all_.mutex);
     check_removed();
     try {
-      const PreparedDocument whole = {
-          .name = name_, .text = text_, .passages = std::move(passages), .metadata = metadata_};
+      const PreparedDocument whole = {.name = name_,
+                                      .text = text_,
+                                      .passages = std::move(passages),
+                                      .metadata = metadata_,
+                                      .places = places_};
       all_.index.put({&whole, 1});
     } catch (const Error& error) {
       throw disk_failure(error);
@@ -416,6 +420,7 @@ class Library::Reading {
   Contents& all_;
   const std::string name_, id_;
   const std::string& text_;
+  const DocumentPlaces& places_;
   const std::string& metadata_;
   const ReadingCallback* callback_ = nullptr;
   Progress progress_;
@@ -430,8 +435,9 @@ Library::~Library() = default;
 bool Library::is_in_file() const { return contents_->is_in_file; }
 
 AddedDocument Library::add(const Upload& upload, const ReadingCallback& progress) {
+  const std::string& text = upload.contents.text;
   Contents& all = *contents_;
-  const std::string text_hash = SearchIndex::hash_of(upload.text);
+  const std::string text_hash = SearchIndex::hash_of(text);
   std::optional<Reading> reading;
   {
     std::unique_lock lock(all.mutex);
@@ -453,7 +459,7 @@ AddedDocument Library::add(const Upload& upload, const ReadingCallback& progress
       Interruption::poll();
       lock.lock();
     }
-    all.check_room(upload.text.size());
+    all.check_room(text.size());
     reading.emplace(all, upload, text_hash);
   }
   return {.document = reading->read(progress), .is_new = true};

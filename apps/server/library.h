@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "longformer/document_files.h"
 #include "longformer/search.h"
 
 namespace longformer::server {
@@ -28,7 +29,8 @@ struct LibraryDocument {
 
 /// A document on its way into the library.
 struct Upload {
-  std::string name, text;
+  std::string name;
+  DocumentContents contents = {};
   /// A JSON object; empty: none.
   std::string metadata = {};
 };

@@ -56,23 +56,39 @@ Json json_of_address(const HttpRequest& request, const char* key) {
   return value;
 }
 
+/// The text of a file that is the body.
+DocumentContents contents_of(std::string_view body, const std::string& name) {
+  // The name says nothing here: it is a label.
+  FileOutcome outcome = file_contents(body, {});
+  if (outcome.contents) return std::move(*outcome.contents);
+  const std::string error = outcome.fault == FileFault::none
+                                ? "expected a file of the type that the request says, found text"
+                                : outcome.error;
+  throw Failure(422, "Validation", fmt::format("{}: {}", name, error));
+}
+
 Upload upload_of(const ApiCall& call) {
   const HttpRequest& request = call.request;
   Upload upload;
-  if (content_type_of(request) == "text/plain") {
+  const std::string type = content_type_of(request);
+  if (is_media_type_of_documents(type)) {
     const auto name = request.query_value("name");
     if (!name || name->empty()) refuse("missing `name` in the address");
     const Json given = json_of_address(request, "metadata");
     upload.name = *name;
     upload.metadata = metadata_of(&given);
-    upload.text = request.body;
-    if (!is_utf8(upload.text)) {
+    if (type != "text/plain") {
+      upload.contents = contents_of(request.body, upload.name);
+    } else {
+      upload.contents.text = request.body;
+    }
+    if (!is_utf8(upload.contents.text)) {
       throw Failure(400, "Validation", "expected a text in UTF-8, found other bytes");
     }
-    if (upload.text.empty()) throw Failure(400, "Empty", "the text cannot be empty");
+    if (upload.contents.text.empty()) throw Failure(400, "Empty", "the text cannot be empty");
   } else {
     upload.name = needed_text(call.body, "name");
-    upload.text = needed_text(call.body, "text");
+    upload.contents.text = needed_text(call.body, "text");
     upload.metadata = metadata_of(member(call.body, "metadata"));
   }
   if (upload.name.size() > kLongestName) {
@@ -87,7 +103,7 @@ AddedDocument added(Api& api, ApiCall& call, const Upload& upload,
   try {
     AddedDocument found = api.library().add(upload, progress);
     call.lengths.inputs = 1;
-    call.lengths.characters = characters_of(upload.text);
+    call.lengths.characters = characters_of(upload.contents.text);
     if (found.is_new) count(call.lengths, found.document.tokens.value_or(0), 0, 1);
     return found;
   } catch (const Error& error) {
@@ -231,7 +247,9 @@ JsonLine json_of(const LibraryHit& found, bool is_text, const Offsets& offsets,
   } else {
     json.add("document", found.document).add("name", found.name);
   }
-  json.add("start", start).add("end", end).add("score", hit.score);
+  json.add("start", start).add("end", end);
+  if (hit.place) json.add_json("place", to_json(*hit.place));
+  json.add("score", hit.score);
   if (hit.similarity) json.add("cosine", *hit.similarity);
   if (hit.words) json.add("words", *hit.words);
   json.add("text", hit.text).add("matched", std::span<const CharacterSpan>(matched));

@@ -5,7 +5,6 @@
 #include <functional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace longformer {
@@ -13,7 +12,7 @@ namespace longformer {
 /// Which files of a folder are read. A pattern without / is matched with names, one with / with
 /// paths below the folder; * and ? stop at /, and ** stands for any number of folders.
 struct FilePatterns {
-  /// A file must match one of these; none: suffixes of text, Markdown and HTML in any case.
+  /// A file must match one of these; none: document_patterns() in any case.
   std::vector<std::string> include;
   /// Files and folders that match one of these are left out; a pattern that ends in / means folders
   /// alone.
@@ -25,8 +24,7 @@ struct FoundFiles {
   std::vector<std::string> files;
   /// Those that come from a folder.
   std::set<std::string> from_folders;
-  /// Files of folders that no pattern was given for, of suffixes of neither text, Markdown nor
-  /// HTML.
+  /// Files of folders that no pattern was given for, whose names are those of no documents.
   std::vector<std::string> others;
   /// The folders as they were named.
   std::vector<std::string> folders;
@@ -39,11 +37,5 @@ struct FoundFiles {
 /// `progress` with the number of files now and then.
 FoundFiles find_files(const std::vector<std::string>& names, const FilePatterns& patterns,
                       const std::function<void(std::size_t)>& progress);
-
-/// Whether a path below a folder matches a pattern of FilePatterns.
-bool matches(std::string_view pattern, std::string_view path);
-
-/// The name without the number of a line, as in "a.txt:12"; the name where it has none.
-std::string without_line(const std::string& name);
 
 }  // namespace longformer

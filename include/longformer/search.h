@@ -13,6 +13,7 @@
 
 #include "longformer/embedding.h"
 #include "longformer/options.h"
+#include "longformer/places.h"
 #include "longformer/report.h"
 
 namespace longformer {
@@ -37,6 +38,8 @@ std::vector<std::string> search_languages();
 struct SearchHit {
   std::string file;
   CharacterSpan span;
+  /// Pages, paragraphs or chapters that the characters lie in, where the document has them.
+  std::optional<PlaceSpan> place = {};
   /// Score that orders the hits: the similarity of a dense search, BM25 of a lexical one, a
   /// combination of the two for a hybrid one; the score of a reranker where there is one.
   float score = 0;
@@ -56,9 +59,9 @@ struct SearchHit {
   std::string metadata = {};
 };
 
-/// {"file", "begin", "end", "score", "similarity", "words", "sparse", "multi", "text", "matched":
-/// [[begin, end], …], "metadata"}; "similarity", "words", "sparse", "multi" and "metadata" where
-/// the hit has them.
+/// {"file", "begin", "end", "place": {"unit", "first", "last"}, "score", "similarity", "words",
+/// "sparse", "multi", "text", "matched": [[begin, end], …], "metadata"}; "place", "similarity",
+/// "words", "sparse", "multi" and "metadata" where the hit has them.
 std::string to_json(const SearchHit& hit);
 
 /// How passages become vectors; an index remembers it.
@@ -163,6 +166,7 @@ struct PreparedDocument {
   PassageVectors passages;
   /// A JSON object; empty: none.
   std::string metadata = {};
+  DocumentPlaces places = {};
 };
 
 /// A document of an index.
@@ -252,7 +256,8 @@ class SearchIndex {
       const ProgressCallback& progress = {},
       std::int64_t batch_tokens = EmbedOptions().batch_tokens) const;
   /// Adds a document whose passages prepare() has made, or one with dense vectors alone.
-  void put(const std::string& name, std::string_view text, const PassageVectors& passages);
+  void put(const std::string& name, std::string_view text, const PassageVectors& passages,
+           const DocumentPlaces& places = {});
   void put(const std::string& name, std::string_view text, const Embedding& passages);
   /// Adds all of them or, where it throws, none. Many short documents take a fraction of the time
   /// that each takes by itself, as the disk is waited for once.

@@ -14,7 +14,7 @@
 #include "longformer/document.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
-#include "longformer/options.h"
+#include "longformer/places.h"
 #include "longformer/report.h"
 #include "longformer/text.h"
 
@@ -312,6 +312,7 @@ struct Answer {
   /// Characters of the document, in whole words, and what stands there.
   CharacterSpan span;
   std::string text;
+  std::optional<PlaceSpan> place = {};  // set by programs that know the places of the document
 };
 
 /// An answer in one of many documents.
@@ -527,9 +528,8 @@ Paragraph paragraph_of(std::string title, const std::string& text);
 
 /// A question of a data set with its name there.
 struct NamedMultiHopQuestion {
-  std::string id;
-  /// The id as JSON: a number as it is written.
-  std::string id_json;
+  /// `id_json` is the id as JSON: a number as it is written.
+  std::string id, id_json;
   /// Number of the record, or line, from 1.
   std::int64_t line = 0;
   MultiHopQuestion question;

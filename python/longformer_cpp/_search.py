@@ -47,6 +47,8 @@ class SearchHit:
     #: Product of sparse vectors, and MaxSim of the vectors of tokens; None in a search without them.
     sparse: float | None = None
     multi: float | None = None
+    #: ("page", 3, 4): pages, paragraphs or chapters, from the first to the last, of a file that the program has read.
+    place: tuple[str, int, int] | None = None
     #: The fields of its document.
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -103,8 +105,9 @@ class RetrievedSummary:
 
 
 def read_document(file: str | os.PathLike[str], format: str = "auto") -> str:
-    """The text of a file as `longformer search` reads it: of Markdown and HTML what a reader sees. Without a
-    format ("text", "markdown" or "html") the name of the file tells it."""
+    """The text of a file as `longformer search` reads it: of PDF, .docx, .odt, .epub, Markdown and HTML what a reader
+    sees. PDF needs the program pdftotext (poppler-utils). Without a format of text ("text", "markdown" or "html") the name
+    of the file tells it."""
     path = pathlib.Path(as_path(file, "file"))
     return _native.document_text(path.read_bytes(), path.name, as_text(format, "format"))
 
@@ -215,23 +218,28 @@ _Ranking = list[tuple[str, float]]
 _Names = list[str]
 _Parts = list[RetrievedPart]
 _Answers = list[RetrievedAnswer]
+#: The unit of the places of a document, and where they start; ("", []) where it has none.
+_Places = tuple[str, list[int]]
+#: Name, text, metadata and places.
+_Read = tuple[str, str, str, _Places]
+_NO_PLACES: _Places = ("", [])
 
 
 def _documents_of_file(
     file: str, name: str, format: str, text_field: str, id_field: str | None, left_out: list[str] | None
-) -> Iterator[tuple[str, str, str]]:
-    """Names, texts and metadata of the documents of a file. What is no text is an Error, or left out where there is a
+) -> Iterator[_Read]:
+    """The documents of a file. What is no text is an Error, or left out where there is a
     list for it."""
     if format == "auto" and _native.is_table_file(file):
         options = {"text_field": as_text(text_field, "text_field"), "id_field": id_field}
         for line, text, others, error in _native.table_rows(file, options):
             if error:
                 raise Error(f"{file}:{line}: {error}")
-            yield f"{name}:{line}", text, _native.file_metadata(file, others)
+            yield f"{name}:{line}", text, _native.file_metadata(file, others), _NO_PLACES
         return
-    text, reason = _native.file_text(file, format)
+    text, unit, starts, reason = _native.file_text(file, format)
     if not reason:
-        yield name, text, _native.file_metadata(file, "")
+        yield name, text, _native.file_metadata(file, ""), (unit, starts)
     elif left_out is None:
         raise Error(f"{file}: {reason}")
     else:
@@ -332,11 +340,12 @@ class SearchIndex:
             objects = [""] * len(names)
         return self._add_all(names, texts, _merged(objects, names, metadata))
 
-    def _add_all(self, names: Sequence[str], texts: Sequence[str], metadata: Sequence[str]) -> int:
+    def _add_all(self, names: Sequence[str], texts: Sequence[str], metadata: Sequence[str], places: Sequence[_Places] = ()) -> int:
+        columns = (names, texts, metadata, places or [_NO_PLACES] * len(names))
         added = 0
         for begin, end in _parts(texts):
             try:
-                added += self._native.add_all(list(names[begin:end]), list(texts[begin:end]), list(metadata[begin:end]))
+                added += self._native.add_all(*(list(column[begin:end]) for column in columns))
             except Error as error:
                 if error.document is not None:
                     error.document += begin
@@ -353,7 +362,7 @@ class SearchIndex:
         text_field: str = "text",
         id_field: str | None = None,
     ) -> int:
-        """Adds files as `longformer search` reads them: text, Markdown and HTML are a document each, rows of .csv, .tsv and
+        """Adds files as `longformer search` reads them: text, Markdown, HTML, PDF, .docx, .odt and .epub are a document each, rows of .csv, .tsv and
         .jsonl too, with the text in text_field; of a folder the files in it and below that match an include pattern, as
         "*.rst" or "docs/**/*.md", and no exclude pattern. Names are paths from the folder of the index file, or from the
         working folder. Metadata are the date of a file's last change, and the other fields of a row. prune removes
@@ -370,7 +379,7 @@ class SearchIndex:
         from_folder = dict(chosen)
         left_out: list[str] = []
         added = 0
-        read: list[tuple[str, str, str]] = []
+        read: list[_Read] = []
         size = 0
         for file, name in self._native.name_files([file for file, _ in chosen]):
             for one in _documents_of_file(file, name, as_text(format, "format"), text_field, id_field, left_out if from_folder[file] else None):
@@ -402,9 +411,8 @@ class SearchIndex:
             raise Error(f"folder: expected a folder, found {path}")
         return self.add_files(path, include, exclude, prune, format, text_field, id_field)
 
-    def _add_read(self, read: Sequence[tuple[str, str, str]]) -> int:
-        names, texts, metadata = ([one[i] for one in read] for i in range(3))
-        return self._add_all(names, texts, metadata)
+    def _add_read(self, read: Sequence[_Read]) -> int:
+        return self._add_all(*([one[i] for one in read] for i in range(4)))
 
     def contains(self, name: str, text: str) -> bool:
         """Whether this very text is in the index under this name."""

@@ -81,6 +81,16 @@ def test_errors_about_such_names_are_one_line(strange):
 
 
 def test_files_that_are_no_text_are_refused(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"%PDF-1.4\n1 0 obj")
-    with pytest.raises(longformer_cpp.Error, match="a.txt: expected text, found a PDF: pdftotext"):
+    (tmp_path / "a.txt").write_bytes(b"\x89PNG\r\n\x1a\n")
+    with pytest.raises(longformer_cpp.Error, match="a.txt: expected text, found a PNG image: tesseract"):
         longformer_cpp.read_document(tmp_path / "a.txt")
+
+
+def test_word_open_document_and_epub_are_read(tmp_path):
+    folder = FIXTURES / "documents"
+    assert longformer_cpp.read_document(folder / "harbour.docx").startswith("The harbour opened in 1850.\n\nShips came daily.")
+    assert longformer_cpp.read_document(folder / "mill.odt").startswith("The mill\n\nIt stands   by the river.")
+    assert longformer_cpp.read_document(folder / "animals.epub").endswith("\n\nAnswers to the riddles.")
+    (tmp_path / "a.docx").write_text("a b")
+    with pytest.raises(longformer_cpp.Error, match="a.docx: expected a Word document, as its name says, found text"):
+        longformer_cpp.read_document(tmp_path / "a.docx")

@@ -31,9 +31,9 @@ void advance(std::string_view& in, std::size_t left_in, std::span<char>& out,
 
 class GzipUnpacker final : public Unpacker {
  public:
-  GzipUnpacker() {
-    // 15 bits of window, and 16: the header of gzip.
-    require(inflateInit2(&stream_, 15 + 16) == Z_OK, "expected memory for zlib, found too little");
+  /// 15 bits of window, and 16: the header of gzip. Less than 0: no header.
+  explicit GzipUnpacker(int window = 15 + 16) {
+    require(inflateInit2(&stream_, window) == Z_OK, "expected memory for zlib, found too little");
   }
   ~GzipUnpacker() override { inflateEnd(&stream_); }
 
@@ -140,6 +140,27 @@ bool may_become_archive(std::string_view bytes) {
 }
 
 }  // namespace
+
+std::string inflated(std::string_view packed, std::size_t size) {
+  constexpr std::size_t kFirst = std::size_t{1} << 16;
+  GzipUnpacker unpacker(-15);
+  std::string bytes;
+  std::size_t made = 0;
+  bool has_ended = false;
+  while (!has_ended) {
+    // One byte more than there should be shows that there are more.
+    if (made == bytes.size()) bytes.resize(std::min(std::max(kFirst, 2 * made), size + 1));
+    std::span<char> room = std::span(bytes).subspan(made);
+    const std::size_t before = packed.size() + room.size();
+    has_ended = unpacker.step(packed, room, true);
+    made = bytes.size() - room.size();
+    require(made <= size, "more than the {} bytes that it should have", size);
+    require(has_ended || packed.size() + room.size() < before, "one that is cut off");
+  }
+  require(made == size, "{} of the {} bytes that it should have", made, size);
+  bytes.resize(size);
+  return bytes;
+}
 
 UnpackedInput::UnpackedInput(std::string path, ByteSource source)
     : path_(std::move(path)), source_(std::move(source)) {}

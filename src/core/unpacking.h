@@ -33,6 +33,11 @@ class Unpacker {
   virtual bool step(std::string_view& in, std::span<char>& out, bool is_last) = 0;
 };
 
+/// The bytes that a deflated part of a zip archive unpacks to, which must be exactly `size`. Memory
+/// is taken as bytes come, so a wrong size costs none. Throws Error with the reason, which begins
+/// with what was found.
+std::string inflated(std::string_view packed, std::size_t size);
+
 /// Unpacks an input that begins as an archive of gzip, xz or zstd does, and hands on all others.
 class UnpackedInput {
  public:

@@ -73,7 +73,10 @@ struct Entry {
   std::string name;
   std::uint32_t checksum = 0;
   std::uint64_t size = 0;
+  std::uint64_t stored = 0;
   std::uint64_t header = 0;
+  std::uint16_t method = 0;
+  bool is_encrypted = false;
 };
 
 struct Range {
@@ -123,7 +126,7 @@ Directory directory_of(const Reader& reader) {
 }
 
 /// The numbers that did not fit into 32 bits: those of size, stored size and header, in this order.
-void read_extra64(Bytes extra, const std::string& where, Entry& entry, std::uint64_t& stored) {
+void read_extra64(Bytes extra, const std::string& where, Entry& entry) {
   std::size_t place = 0;
   while (extra.size() - place >= 4) {
     const auto id = Reader::number<std::uint16_t>(extra, place);
@@ -134,7 +137,7 @@ void read_extra64(Bytes extra, const std::string& where, Entry& entry, std::uint
     if (id == kExtra64) {
       const Bytes field = extra.subspan(place, size);
       std::size_t next = 0;
-      for (std::uint64_t* number : {&entry.size, &stored, &entry.header}) {
+      for (std::uint64_t* number : {&entry.size, &entry.stored, &entry.header}) {
         if (*number != kIn64) continue;
         require(field.size() - next >= 8, "{}: expected a ZIP64 number, found none", where);
         *number = Reader::number<std::uint64_t>(field, next);
@@ -166,18 +169,13 @@ Entry read_entry(const Reader& reader, const Directory& directory, std::uint64_t
   Entry entry;
   entry.name.assign(reinterpret_cast<const char*>(names.data()), name_bytes);
   const std::string where = fmt::format("{}: entry {}", reader.path(), quote(entry.name));
-  const auto flags = Reader::number<std::uint16_t>(fixed, 8);
-  const auto method = Reader::number<std::uint16_t>(fixed, 10);
-  require((flags & kEncrypted) == 0, "{}: expected plain data, found encryption", where);
-  require(method == 0, "{}: expected stored data, found compression method {}: save it with torch",
-          where, method);
+  entry.is_encrypted = (Reader::number<std::uint16_t>(fixed, 8) & kEncrypted) != 0;
+  entry.method = Reader::number<std::uint16_t>(fixed, 10);
   entry.checksum = Reader::number<std::uint32_t>(fixed, 16);
-  std::uint64_t stored = Reader::number<std::uint32_t>(fixed, 20);
+  entry.stored = Reader::number<std::uint32_t>(fixed, 20);
   entry.size = Reader::number<std::uint32_t>(fixed, 24);
   entry.header = Reader::number<std::uint32_t>(fixed, 42);
-  read_extra64(names.subspan(name_bytes, extra_bytes), where, entry, stored);
-  require(stored == entry.size, "{}: expected as many bytes as are stored, {}, found {}", where,
-          stored, entry.size);
+  read_extra64(names.subspan(name_bytes, extra_bytes), where, entry);
   return entry;
 }
 
@@ -195,10 +193,10 @@ Bytes contents_of(const Reader& reader, const Directory& directory, const Entry&
       std::equal(name.begin(), name.end(), std::as_bytes(std::span(entry.name)).begin());
   require(same, "{}: expected the same name in directory and header, found two", where);
   const std::uint64_t begin = entry.header + kLocalBytes + name_bytes + extra_bytes;
-  require(begin <= directory.begin && entry.size <= directory.begin - begin,
+  require(begin <= directory.begin && entry.stored <= directory.begin - begin,
           "{}: expected data before the directory at byte {}, found {} bytes at {}", where,
-          directory.begin, entry.size, begin);
-  return reader.slice(begin, entry.size, "data");
+          directory.begin, entry.stored, begin);
+  return reader.slice(begin, entry.stored, "data");
 }
 
 void check_overlaps(const std::string& path, std::vector<Range> ranges) {
@@ -307,11 +305,10 @@ bool ZipArchive::is_zip(Bytes bytes) {
   return bytes.size() >= 4 && Reader::number<std::uint32_t>(bytes, 0) == kLocalHeader;
 }
 
-ZipArchive ZipArchive::open(Bytes bytes, const std::string& path) {
+std::map<std::string, ZipEntry> zip_entries(Bytes bytes, const std::string& path) {
   const Reader reader(bytes, path);
   const Directory directory = directory_of(reader);
-  ZipArchive archive;
-  archive.path_ = path;
+  std::map<std::string, ZipEntry> entries;
   std::vector<Range> ranges;
   std::uint64_t place = directory.begin;
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
@@ -319,12 +316,34 @@ ZipArchive ZipArchive::open(Bytes bytes, const std::string& path) {
     const Bytes contents = contents_of(reader, directory, entry);
     const auto end = static_cast<std::uint64_t>(contents.data() - bytes.data()) + contents.size();
     ranges.push_back({entry.header, end, entry.name});
-    const bool added = archive.entries_.emplace(entry.name, contents).second;
+    const ZipEntry found = {.packed = contents,
+                            .size = entry.size,
+                            .checksum = entry.checksum,
+                            .method = entry.method,
+                            .is_encrypted = entry.is_encrypted};
+    const bool added = entries.emplace(entry.name, found).second;
     require(added, "{}: entry {}: expected each name once, found it twice", path,
             quote(entry.name));
-    archive.checksums_.emplace(entry.name, entry.checksum);
   }
   check_overlaps(path, std::move(ranges));
+  return entries;
+}
+
+ZipArchive ZipArchive::open(Bytes bytes, const std::string& path) {
+  ZipArchive archive;
+  archive.path_ = path;
+  for (const auto& [name, entry] : zip_entries(bytes, path)) {
+    const std::string where = fmt::format("{}: entry {}", path, quote(name));
+    require(!entry.is_encrypted, "{}: expected plain data, found encryption", where);
+    require(entry.method == ZipEntry::stored,
+            "{}: expected stored data, found compression method {}: save it with torch", where,
+            entry.method);
+    require(entry.packed.size() == entry.size,
+            "{}: expected as many bytes as are stored, {}, found {}", where, entry.packed.size(),
+            entry.size);
+    archive.entries_.emplace(name, entry.packed);
+    archive.checksums_.emplace(name, entry.checksum);
+  }
   return archive;
 }
 

@@ -1,5 +1,5 @@
-// The directory of a zip archive whose entries are stored as they are, as PyTorch writes them
-// (PKWARE APPNOTE 6.3: end of central directory, central directory, ZIP64).
+// The directory of a zip archive (PKWARE APPNOTE 6.3: end of central directory, central directory,
+// ZIP64), and archives whose entries are stored as they are, as PyTorch writes them.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,30 @@
 
 namespace longformer::formats {
 
+/// An entry of an archive.
+struct ZipEntry {
+  /// How APPNOTE calls the two methods that documents have.
+  static constexpr std::uint16_t stored = 0, deflated = 8;
+
+  /// Its bytes in the archive.
+  std::span<const std::byte> packed;
+  std::uint64_t size = 0;
+  std::uint32_t checksum = 0;
+  std::uint16_t method = stored;
+  bool is_encrypted = false;
+};
+
+/// Checks the whole directory: each entry named once and alike in its own header, inside the
+/// archive, sharing no byte with another. `path` stands for the file in messages. Throws Error that
+/// names file, entry and values.
+std::map<std::string, ZipEntry> zip_entries(std::span<const std::byte> bytes,
+                                            const std::string& path);
+
 /// The entries of an archive by name, as ranges of its bytes.
 class ZipArchive {
  public:
-  /// Checks the whole directory: each entry stored without compression or encryption, named once
-  /// and alike in its own header, inside the archive, sharing no byte with another. `path` stands
-  /// for the file in messages. Throws Error that names file, entry and values.
+  /// Checks the directory as zip_entries(), and that each entry is stored without compression or
+  /// encryption. `path` stands for the file in messages. Throws Error as zip_entries().
   static ZipArchive open(std::span<const std::byte> bytes, const std::string& path);
 
   /// Whether the bytes begin like a zip archive.

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/words.h"
-#include "longformer/files.h"
+#include "longformer/file_patterns.h"
 #include "longformer/report.h"
 #include "text/normalization.h"
 #include "text/unicode.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "longformer/files.h"
+#include "longformer/file_patterns.h"
 
 namespace longformer::index {
 namespace {

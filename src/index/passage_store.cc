@@ -48,8 +48,12 @@ Index number_of(const Database& database, const char* sql) {
   return statement.integer(0);
 }
 
-/// Bytes of texts, which programs of before did not count, and documents by their texts: what files
-/// of this version may lack. Those programs go on with a file that has them.
+bool has_table(const Database& database, std::string_view name) {
+  return database.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").bind(1, name).step();
+}
+
+/// Bytes of texts, which programs of before did not count, documents by their texts, and places in
+/// them: what files of this version may lack. Those programs go on with a file that has them.
 void complete(const Database& database) {
   const auto lacks_bytes = [&] {
     return !database.prepare("SELECT 1 FROM pragma_table_info('documents') WHERE name = 'bytes'")
@@ -58,10 +62,14 @@ void complete(const Database& database) {
   const auto lacks_hashes = [&] {
     return !database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'documents_of'").step();
   };
-  if (!lacks_bytes() && !lacks_hashes()) return;
+  if (!lacks_bytes() && !lacks_hashes() && has_table(database, "places")) return;
   Transaction transaction(database);
   if (lacks_bytes()) database.run("ALTER TABLE documents ADD COLUMN bytes INTEGER");
   database.run("CREATE INDEX IF NOT EXISTS documents_of ON documents (hash)");
+  // A program that knows no places removes documents without theirs: ids are used once.
+  database.run(
+      "CREATE TABLE IF NOT EXISTS places (document INTEGER, begin INTEGER, number INTEGER, "
+      "unit TEXT NOT NULL, PRIMARY KEY (document, begin, number)) WITHOUT ROWID");
   transaction.commit();
 }
 
@@ -162,6 +170,7 @@ PassageStore::PassageStore(const std::string& file, Access access,
     complete(database_);
     metadata_.make();
   }
+  has_places_ = has_table(database_, "places");
   tokens_.find_tables();
   metadata_.find_tables();
   read_words(language, access != Access::read);
@@ -402,6 +411,30 @@ bool PassageStore::describe(const std::string& name, const std::string& metadata
   return true;
 }
 
+void PassageStore::put_places(Index document, const DocumentPlaces& places) const {
+  Statement insert = database_.prepare("INSERT INTO places VALUES (?, ?, ?, ?)");
+  for (std::size_t i = 0; i < places.starts.size(); ++i) {
+    insert.bind(1, document).bind(2, places.starts[i]);
+    insert.bind(3, static_cast<std::int64_t>(i) + 1).bind(4, places.unit).run();
+  }
+}
+
+std::optional<PlaceSpan> PassageStore::place_of(Index document, Index begin, Index end) const {
+  if (!has_places_) return std::nullopt;
+  Statement row = database_.prepare(
+      "SELECT number, unit FROM places WHERE document = ? AND begin <= ? "
+      "ORDER BY begin DESC, number DESC LIMIT 1");
+  PlaceSpan place;
+  row.bind(1, document).bind(2, begin);
+  if (!row.step()) return std::nullopt;
+  place.first = row.integer(0);
+  place.unit = row.text(1);
+  row.run();
+  const bool has_last = row.bind(2, std::max(begin, end - 1)).step();
+  place.last = has_last ? row.integer(0) : place.first;
+  return place;
+}
+
 bool PassageStore::put(const NewDocument& document, std::span<const NewPassage> passages,
                        const NewVectors& vectors) const {
   std::optional<Transaction> transaction;
@@ -419,6 +452,7 @@ bool PassageStore::put(const NewDocument& document, std::span<const NewPassage> 
   insert.bind(4, std::ssize(passages)).bind(5, std::ssize(document.text)).run();
   const Index id = database_.last_row();
   metadata_.put(id, document.metadata);
+  put_places(id, document.places);
   Statement passage =
       database_.prepare("INSERT INTO passages (document, begin, end, text) VALUES (?, ?, ?, ?)");
   Statement word = database_.prepare("INSERT INTO words (rowid, text) VALUES (?, ?)");
@@ -476,6 +510,7 @@ Index PassageStore::remove_document(Index id) const {
       "DELETE FROM vectors WHERE passage IN (SELECT id FROM passages WHERE document = ?)",
       "DELETE FROM codes WHERE passage IN (SELECT id FROM passages WHERE document = ?)",
       "DELETE FROM passages WHERE document = ?",
+      "DELETE FROM places WHERE document = ?",
       "DELETE FROM documents WHERE id = ?",
   };
   Statement size = database_.prepare("SELECT bytes FROM documents WHERE id = ?");
@@ -524,8 +559,8 @@ void PassageStore::add_new_codes(Codes& codes) const {
 std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const {
   std::vector<PassageRow> passages;
   Statement row = database_.prepare(
-      fmt::format("SELECT documents.name, begin, end, text, {} FROM passages JOIN documents "
-                  "ON documents.id = passages.document WHERE passages.id = ?",
+      fmt::format("SELECT documents.name, begin, end, text, document, {} FROM passages JOIN "
+                  "documents ON documents.id = passages.document WHERE passages.id = ?",
                   metadata_.has_tables() ? "documents.metadata" : "NULL"));
   for (const Index id : ids) {
     require(row.bind(1, id).step(), "{}: expected passage {}, found none; make the index anew",
@@ -534,7 +569,8 @@ std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const
                         .begin = row.integer(1),
                         .end = row.integer(2),
                         .text = std::string(row.text(3)),
-                        .metadata = std::string(row.text(4))});
+                        .metadata = std::string(row.text(5)),
+                        .place = place_of(row.integer(4), row.integer(1), row.integer(2))});
     row.run();
   }
   return passages;

@@ -22,6 +22,7 @@
 #include "index/word_query.h"
 #include "index/word_tokenizer.h"
 #include "kernels/vector_scan.h"
+#include "longformer/places.h"
 
 namespace longformer::index {
 
@@ -46,6 +47,7 @@ struct NewDocument {
   std::string_view name, text;
   /// A JSON object of normal_metadata(); empty: none.
   std::string metadata = {};
+  DocumentPlaces places = {};
 };
 
 /// A passage that goes in: characters begin … end − 1 of its document.
@@ -72,6 +74,7 @@ struct PassageRow {
   std::string text;
   /// The metadata of its document, as a JSON object; empty: none.
   std::string metadata = {};
+  std::optional<PlaceSpan> place = {};
 };
 
 /// Every question by meaning is compared with these; row i of each is the same passage, in
@@ -173,6 +176,8 @@ class PassageStore {
  private:
   /// Within a transaction; gives the bytes of its text.
   Index remove_document(Index id) const;
+  void put_places(Index document, const DocumentPlaces& places) const;
+  std::optional<PlaceSpan> place_of(Index document, Index begin, Index end) const;
   Index stored_bytes() const;
   struct Counts {
     Index documents = 0, passages = 0;
@@ -190,6 +195,8 @@ class PassageStore {
   Database database_;
   TokenStore tokens_;
   MetadataStore metadata_;
+  /// Whether the file has the places of documents.
+  bool has_places_ = false;
   std::string language_;
   std::optional<std::string> former_language_;
   std::unique_ptr<text::WordSplitter> splitter_;

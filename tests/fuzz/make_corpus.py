@@ -10,6 +10,7 @@ import lzma
 import pathlib
 import sys
 import zipfile
+import zlib
 
 FIXTURES = pathlib.Path(__file__).resolve().parent.parent / "fixtures"
 
@@ -96,6 +97,18 @@ def documents():
     return {"text": b"0a \xc3\xa9", "utf16": b"0\xff\xfea\0", "markdown": b"1" + note, "html": b"2" + page}
 
 
+def document_files():
+    """The first byte chooses the form."""
+    found = {path.name: b"\0" + path.read_bytes() for path in (FIXTURES / "documents").iterdir() if path.suffix != ".pdf"}
+    with zipfile.ZipFile(FIXTURES / "documents" / "harbour.docx") as archive:
+        body = archive.read("word/document.xml")
+        found["word"], found["notes"] = b"\1" + body, b"\1" + archive.read("word/footnotes.xml")
+    with zipfile.ZipFile(FIXTURES / "documents" / "mill.odt") as archive:
+        found["open"] = b"\2" + archive.read("content.xml")
+    packed = zlib.compressobj(wbits=-15)
+    return found | {"pages": b"\3a\fb\f\f", "packed": b"\4" + packed.compress(body) + packed.flush()}
+
+
 def corpora():
     torch = FIXTURES / "torch"
     pickles = {}
@@ -120,6 +133,7 @@ def corpora():
         "tokenizer_json": tokenizers(),
         "data": data_sets(),
         "document_text": documents(),
+        "documents": document_files(),
         "tables": tables(),
         "byte_level": texts(),
         "word_piece": texts(),

@@ -48,7 +48,9 @@ namespace {
 JsonLine line_of(const Answer& answer) {
   JsonLine json;
   json.add("score", answer.score).add("logit", answer.logit);
-  return json.add("begin", answer.span.begin).add("end", answer.span.end).add("text", answer.text);
+  json.add("begin", answer.span.begin).add("end", answer.span.end);
+  if (answer.place) json.add_json("place", to_json(*answer.place));
+  return json.add("text", answer.text);
 }
 
 }  // namespace

@@ -361,6 +361,7 @@ std::vector<SearchHit> AskedQuestion::without_overlaps(const std::vector<Index>&
 SearchHit AskedQuestion::hit(Index row, index::PassageRow passage) const {
   SearchHit hit = {.file = std::move(passage.document),
                    .span = {passage.begin, passage.end},
+                   .place = std::move(passage.place),
                    .score = scores_.ranked[at(row)],
                    .similarity = {},
                    .words = {},

@@ -397,8 +397,8 @@ void SearchIndex::put(const std::string& name, std::string_view text, const Embe
 }
 
 void SearchIndex::put(const std::string& name, std::string_view text,
-                      const PassageVectors& passages) {
-  put_one({.name = name, .text = text, .passages = passages});
+                      const PassageVectors& passages, const DocumentPlaces& places) {
+  put_one({.name = name, .text = text, .passages = passages, .places = places});
 }
 
 void SearchIndex::put_one(const PreparedDocument& document) {
@@ -420,7 +420,11 @@ void SearchIndex::put_one(const PreparedDocument& document) {
     if (one.rows > 0) width = std::ssize(one.values) / one.rows;
   }
   const bool replaces = contents_->store.put(
-      {.name = document.name, .text = text, .metadata = kept(document.metadata)}, stored,
+      {.name = document.name,
+       .text = text,
+       .metadata = kept(document.metadata),
+       .places = document.places},
+      stored,
       {.dense = passages.dense.values, .sparse = sparse, .multi = multi, .multi_width = width});
   contents_->note(replaces ? Contents::Change::other : Contents::Change::added);
 }

@@ -11,7 +11,7 @@
 
 #include "core/error.h"
 #include "index/metadata.h"
-#include "longformer/files.h"
+#include "longformer/file_patterns.h"
 
 namespace longformer {
 namespace {

@@ -10,6 +10,7 @@ namespace longformer {
 std::string to_json(const SearchHit& hit) {
   JsonLine json;
   json.add("file", hit.file).add("begin", hit.span.begin).add("end", hit.span.end);
+  if (hit.place) json.add_json("place", to_json(*hit.place));
   json.add("score", hit.score);
   if (hit.similarity) json.add("similarity", *hit.similarity);
   if (hit.words) json.add("words", *hit.words);

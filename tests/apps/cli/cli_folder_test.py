@@ -32,11 +32,9 @@ def zipped(*names):
 
 
 KINDS = {
-    "a PDF": b"%PDF-1.4\n1 0 obj\n<< /Length 44 >>\nstream\nBT (a b) Tj ET\nendstream\n%%EOF\n",
-    "a Word document": zipped(("[Content_Types].xml", "<Types/>"), ("word/document.xml", "<a/>")),
     "an Excel table": zipped(("[Content_Types].xml", "<Types/>"), ("xl/workbook.xml", "<a/>")),
     "an EPUB book": zipped(("mimetype", "application/epub+zip"), ("content.opf", "<a/>")),
-    "an OpenDocument text": zipped(("mimetype", "application/vnd.oasis.opendocument.text"), ("content.xml", "<a/>")),
+    "an OpenDocument file": zipped(("mimetype", "application/vnd.oasis.opendocument.spreadsheet"), ("content.xml", "<a/>")),
     "a zip archive": zipped(("a.txt", "a b")),
     # One is unpacked, and what is in it has to be text.
     "a gzip archive": gzip.compress(gzip.compress(b"a b")),
@@ -130,15 +128,14 @@ class TestFilesThatAreNoText:
         ("tokenize", ["--field", "text"]),
         ("tokenize", ["--encoding", "utf-16"]), ("tokenize", ["--encoding", "auto"])])  # fmt: skip
     def test_are_refused_by_every_verb(self, tmp_path, verb, flags):
-        (tmp_path / "x.txt").write_bytes(KINDS["a PDF"])
+        (tmp_path / "x.txt").write_bytes(KINDS["a PNG image"])
         result = run(verb, FIXTURES / MODELS.get(verb, "tiny_bert"), "x.txt", *flags, folder=tmp_path)
-        assert result.code == 1 and result.out.strip() == "" and "x.txt: expected text, found a PDF: pdftotext" in result.err
+        assert result.code == 1 and result.out.strip() == "" and "x.txt: expected text, found a PNG image: tesseract" in result.err
         again = run(verb, FIXTURES / MODELS.get(verb, "tiny_bert"), *flags, stdin=KINDS["a gzip archive"])
         assert again.code == 1 and again.out.strip() == "" and "standard input: expected text, found a gzip archive" in again.err
 
     def test_are_refused_as_data(self, tmp_path):
         (tmp_path / "x.jsonl").write_bytes(KINDS["a gzip archive"])
-        (tmp_path / "x.txt").write_bytes(KINDS["a PDF"])
         result = run("evaluate", FIXTURES / MODELS["classify"], "x.jsonl", folder=tmp_path)
         assert result.code != 0 and "x.jsonl: expected text, found a gzip archive" in result.err
 
@@ -313,13 +310,13 @@ class TestFolders:
         assert len(lines) == 11 and lines[-1].endswith("5 more files that are no text were left out")
 
     def test_files_of_other_kinds_are_counted_and_listed(self, longformer, notes):
-        for name in ("a.pdf", "sub/b.pdf", "c.txt"):
-            (notes / "notes" / name).write_bytes(b"%PDF-1.4\n1 0 obj")
-        (notes / "notes/d.docx").write_bytes(KINDS["a Word document"])
+        for name in ("a.png", "sub/b.png", "c.txt"):
+            (notes / "notes" / name).write_bytes(KINDS["a PNG image"])
+        (notes / "notes/d.xlsx").write_bytes(KINDS["an Excel table"])
         result = search(longformer, notes, "notes")
         assert result.code == 0 and result.json[0]["documents"] == 6
-        assert result.err == ("longformer: note: left out 4 files that are no text: 3 times a PDF (notes/c.txt, notes/a.pdf, "
-                              "notes/sub/b.pdf), a Word document (notes/d.docx)\n")  # fmt: skip
+        assert result.err == ("longformer: note: left out 4 files that are no text: 3 times a PNG image (notes/c.txt, notes/a.png, "
+                              "notes/sub/b.png), an Excel table (notes/d.xlsx)\n")  # fmt: skip
         # Patterns leave files out on purpose.
         assert search(longformer, notes, "notes", "--include", "*.md").works().json[0]["documents"] == 1
 

@@ -204,6 +204,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             self.check(url.path)
             if action == self.post:
+                if self.headers.get("Content-Type") == "application/pdf":
+                    raise Refused(422, "a.pdf: expected the program pdftotext, which reads PDF, found none")
                 if self.headers.get("Content-Type") != "application/json":
                     raise Refused(415, "expected application/json")
                 action(url.path, json.loads(raw))

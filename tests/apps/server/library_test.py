@@ -20,6 +20,7 @@ BINARY = os.environ.get("LONGFORMER_BINARY", "")
 MODEL = pathlib.Path(__file__).parents[2] / "fixtures" / "sentence_dense"
 STORY = "\U0001f600 They were all there. She had one of them.\r\n\r\nIt was his. \U0001d518nd so weiter, naïve \0 people.\n\u3000\n"
 NOBODY = "0" * 32
+DOCUMENTS = pathlib.Path(__file__).parents[2] / "fixtures" / "documents"
 
 pytestmark = pytest.mark.skipif(not BINARY, reason="LONGFORMER_BINARY is not set")
 
@@ -104,6 +105,24 @@ def test_the_same_text_is_one_document_and_names_are_labels(server):
     everything = server.ask("/documents")["documents"]
     assert {first["id"], second["id"], plain["id"]} <= {one["id"] for one in everything}
     assert server.ask(f"/documents/{first['id']}") == first
+
+
+def test_files_are_documents_by_their_media_types(server):
+    def put(name, body, media_type):
+        return server.request(f"/documents?name={name}", body, headers=[("Content-Type", media_type)])
+
+    word = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+    status, found = put("harbour", (DOCUMENTS / "harbour.docx").read_bytes(), word)
+    assert status == 201 and found["name"] == "harbour" and found["characters"] > 100
+    (hit,) = [hit for hit in server.ask("/search", {"query": "Ingrid", "documents": [found["id"]]})["hits"] if "Ingrid" in hit["text"]]
+    assert hit["place"]["unit"] == "paragraph" and hit["place"]["last"] >= 7
+    status, book = put("animals", (DOCUMENTS / "animals.epub").read_bytes(), "application/epub+zip")
+    assert status == 201 and "Minka" in server.ask(f"/documents/{book['id']}/text")["text"]
+    for body, media_type, reason in ((b"PK\3\4 and no more", word, "expected a zip archive"), (b"a b", word, "found text"),
+                                     (b"%PDF-1.4 no", "application/pdf", "PDF")):
+        status, refused = put("x", body, media_type)
+        assert status == 422 and "x: " in refused["error"] and reason in refused["error"], refused
+    assert put("x", b"a b", "application/msword")[0] == 415
 
 
 def test_offsets_count_code_points(server):
