@@ -13,7 +13,8 @@ import pytest
 
 import longformer_cpp
 
-CLASSIFIER = pathlib.Path(__file__).parents[2] / "tests" / "fixtures" / "tiny_longformer_classifier"
+FIXTURES = pathlib.Path(__file__).parents[2] / "tests" / "fixtures"
+CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
 
 
 def read_page(tmp_path, body):
