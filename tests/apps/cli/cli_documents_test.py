@@ -1,9 +1,11 @@
 """Documents as they come: PDF, Word, OpenDocument and EPUB in files and folders, by every verb that takes documents;
 places of hits and answers; files that are broken, locked or hostile."""
 
+import contextlib
 import io
 import os
 import shutil
+import sqlite3
 import struct
 import sys
 import zipfile
@@ -238,3 +240,21 @@ class TestPdf:
         path = f"{tmp_path}:{os.environ['PATH']}"
         result = call("tokenize", "a.pdf", folder=tmp_path, environment={"PATH": path})
         assert result.code == 1 and reason in result.err, result.err
+
+
+class TestIndexOfBefore:
+    def test_an_index_without_places_gets_them_with_its_next_document(self, longformer, tmp_path):
+        (tmp_path / "a.txt").write_text("a b")
+        search(longformer, tmp_path, "a.txt", "--index", "i", "--query", "a").works()
+        with contextlib.closing(sqlite3.connect(tmp_path / "i")) as index, index:
+            index.execute("DROP TABLE places")
+        flags = ["--index", "i", "--mode", "lexical", "--json", "--query"]
+        assert "place" not in run("search", *flags, "a", folder=tmp_path).works().json[0]["hits"][0]
+        (tmp_path / "b.docx").write_bytes(word(make.paragraph("c d")))
+        search(longformer, tmp_path, "b.docx", "--index", "i", "--query", "c").works()
+        place = {"unit": "paragraph", "first": 1, "last": 1}
+        assert run("search", *flags, "c", folder=tmp_path).works().json[0]["hits"][0]["place"] == place
+        # A document that is gone leaves no places behind.
+        run("search", "--index", "i", "--remove", "b.docx", folder=tmp_path).works()
+        with contextlib.closing(sqlite3.connect(tmp_path / "i")) as index:
+            assert index.execute("SELECT count(*) FROM places").fetchone() == (0,)
