@@ -17,6 +17,7 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
     texts.push_back(std::move(document.text));
   }
   const Tokenizer tokenizer = Tokenizer::load(first);
+  check_room(tokenizer, max_length);
   LoadOptions without_adapter = flags.load_options(messages);
   without_adapter.adapter.clear();
   const Model before = Model::load(first, without_adapter);

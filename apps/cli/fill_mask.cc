@@ -27,7 +27,9 @@ class FillMaskRun {
         documents_(flags.inputs, flags.model, messages,
                    {"mask", "position", "rank", "token", "text", "probability"}),
         filler_(
-            MaskFiller::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {}
+            MaskFiller::load(flags.model.encoder_folder(), flags.model.load_options(messages))) {
+    check_room(filler_.tokenizer(), flags.options.max_length);
+  }
 
   void run() {
     documents_.one_by_one([this](const Document& document) -> WorkedDocument {

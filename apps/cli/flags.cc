@@ -237,6 +237,15 @@ std::optional<double> real_number(std::string_view text) {
   return number && std::isfinite(*number) ? number : std::nullopt;
 }
 
+void check_room(const Tokenizer& tokenizer, std::int64_t max_length) {
+  const std::int64_t around = std::ssize(tokenizer.encode("").ids);
+  if (max_length == 0 || max_length > around) return;
+  throw UsageError("--max-length",
+                   fmt::format("expected at least {} tokens, one more than stand around a text, "
+                               "found {}",
+                               around + 1, max_length));
+}
+
 bool is_about_passages(const Error& error) { return error.option() == "passage_tokens"; }
 
 CLI::Validator finite_number() {

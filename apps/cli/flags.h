@@ -15,6 +15,7 @@
 #include "inputs.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
+#include "longformer/text.h"
 #include "messages.h"
 
 namespace longformer::cli {
@@ -138,6 +139,9 @@ CLI::Option* add_number(CLI::App& verb, const std::string& name, std::optional<s
 /// The number that a whole text is, a finite one; absent for anything else.
 std::optional<std::int64_t> whole_number(std::string_view text);
 std::optional<double> real_number(std::string_view text);
+/// Throws UsageError about --max-length where nothing but special tokens would have room; 0 is no
+/// limit.
+void check_room(const Tokenizer& tokenizer, std::int64_t max_length);
 /// Whether passages cannot be as long as was asked for, which is no fault of a document.
 bool is_about_passages(const Error& error);
 /// Takes the text of an option: a whole number from 0 to 2^64 - 1.

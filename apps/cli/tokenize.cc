@@ -104,6 +104,7 @@ class TokenizeRun {
       : flags_(flags),
         tokenizer_(Tokenizer::load(flags.model.token_model_folder())),
         documents_(flags.inputs, flags.model, messages, columns(flags)) {
+    if (!flags.decode && !flags.no_special_tokens) check_room(tokenizer_, flags.max_length);
     // Statistics are one line for all documents.
     if (flags.stats) documents_.write_failures([](const Document&, const std::string&) {});
   }

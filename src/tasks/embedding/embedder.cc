@@ -216,6 +216,10 @@ std::int64_t Embedder::max_length(const EmbedOptions& options) const {
   if (options.max_length) {
     require(*options.max_length <= most, OptionName("max_length", "max length"),
             "expected at most {} tokens, found {}", most, *options.max_length);
+    const Index around = engine::TextTemplate(tokenizer_).size();
+    require(*options.max_length > around, OptionName("max_length", "max length"),
+            "expected at least {} tokens, one more than stand around a text, found {}", around + 1,
+            *options.max_length);
     return *options.max_length;
   }
   return std::min(most, modules_->description.max_length.value_or(most));

@@ -147,6 +147,9 @@ class TestData:
     def test_splits(self, tmp_path, form):
         ids = [*NUMBERS, *(str(10**25 + i) for i in range(11))]
         file = self.data(tmp_path, form, ids)
+        # Examples of one text would stay together.
+        parts = file.read_text().split("the cat")
+        file.write_text("".join(f"{part}the {'cat ' * i}" for i, part in enumerate(parts[:-1], 1)) + parts[-1])
         run("finetune", CLASSIFIER, file, "--validation-split", 0.5, "--max-steps", 1, "--output-dir", "out", folder=tmp_path).passes()
         text = (tmp_path / "out" / "validation_split.json").read_text()
         split = json.loads(text)

@@ -5,7 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from cli_streams_test import READERS
+from cli_tables_test import VERBS
 from cli_test import BERT, BINARY, FIXTURES, run
 from cli_training_test import CLASSIFIER, FAST, text, write
 
@@ -111,11 +111,11 @@ class TestContradictions:
 
 
 class TestStandardOutput:
-    @pytest.mark.parametrize("verb", READERS)
+    @pytest.mark.parametrize("verb", VERBS)
     def test_of_results(self, tmp_path, verb):
         for flags in ([], ["--json"]):
-            plain = run(verb, *READERS[verb], "--text", "a <mask>", *flags, folder=tmp_path)
-            named = run(verb, *READERS[verb], "--text", "a <mask>", *flags, "-o", "-", folder=tmp_path)
+            plain = run(verb, *VERBS[verb], "--text", "a <mask>", *flags, folder=tmp_path)
+            named = run(verb, *VERBS[verb], "--text", "a <mask>", *flags, "-o", "-", folder=tmp_path)
             assert named.raw == plain.raw and plain.code == named.code == 0
         assert not list(tmp_path.iterdir())
 
