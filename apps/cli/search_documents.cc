@@ -66,10 +66,6 @@ class DocumentAdder {
   std::int64_t run() {
     find();
     if (!found_.files.empty()) read();
-    if (described_ > 0) {
-      messages_.note(counted(described_, "document that has not changed got other metadata",
-                             "documents that have not changed got other metadata"));
-    }
     tell_left_out();
     for (const std::string& folder : found_.folders) look_for_gone(folder);
     return added_;
@@ -122,7 +118,7 @@ class DocumentAdder {
           messages_.error(plain_name(document.label()) + ": " + document.error);
         }
       }
-      described_ += index_.describe(known);
+      index_.describe(known);
       add(readable, progress.unit(std::ssize(unit), bytes));
     }
   }
@@ -206,7 +202,7 @@ class DocumentAdder {
   Messages& messages_;
   FoundFiles found_;
   std::map<std::string, std::string> name_of_;
-  std::int64_t added_ = 0, described_ = 0, left_out_ = 0;
+  std::int64_t added_ = 0, left_out_ = 0;
   /// Files that are no text, by what they are.
   std::map<std::string_view, std::vector<std::string>> of_kinds_;
 };
