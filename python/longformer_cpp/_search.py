@@ -416,8 +416,8 @@ class SearchIndex:
 
     def list(self, filter: Filter = ()) -> _Documents:
         """All documents, or those that meet the conditions of a filter, in the order of their names."""
-        found = self._native.list(_filter_of(filter))
-        return [IndexedDocument(*document[:-1], metadata=_object_of(document[-1])) for document in found]
+        found = self._native.listed(_filter_of(filter))
+        return [IndexedDocument(*document[:-1], _object_of(document[-1])) for document in found]
 
     @property
     def fields(self) -> _Names:
@@ -447,7 +447,7 @@ class SearchIndex:
         passages again, and these scores order the hits."""
         options = given(locals(), "question", "rerank") | {"filter": _filter_of(filter)}
         hits = self._native.query(as_text(question, "question"), options, _reranker_of(rerank))
-        return [SearchHit(*hit[:-1], metadata=_object_of(hit[-1])) for hit in hits]
+        return [SearchHit(*hit[:-1], _object_of(hit[-1])) for hit in hits]
 
     @described("retrieve", "query", but=("top_k", "search_weight"))
     def retrieve(
@@ -468,7 +468,7 @@ class SearchIndex:
         where they touch, best first. All else is as in query."""
         options = given(locals(), "question", "rerank") | {"filter": _filter_of(filter)}
         rows = self._native.retrieve(as_text(question, "question"), options, _reranker_of(rerank))
-        return [RetrievedPart(*row[:-1], metadata=_object_of(row[-1])) for row in rows]
+        return [RetrievedPart(*row[:-1], _object_of(row[-1])) for row in rows]
 
     @options_of_call(retrieve)
     @described("qa", "retrieve", but=("retrieve", "around"))

@@ -92,7 +92,7 @@ TASKS = {
     "/summarize": ("summarize", longformer_cpp.Model.summarize, {
         "question": "of what a search finds",
         "together": "documents that are written at a time; a request has one"} | {
-            name: reason for name, reason in RETRIEVAL.items() if name != "search_weight"}),  # fmt: skip  # fmt: skip
+            name: reason for name, reason in RETRIEVAL.items() if name != "search_weight"}),  # fmt: skip
     "/generate": ("generate", longformer_cpp.Model.summarize, {
         "together": "documents that are written at a time; a request has one",
         "prompt": "/complete", "characters": "/complete"}),  # fmt: skip
