@@ -145,6 +145,11 @@ def _object_of(metadata: str) -> dict[str, Any]:
     return dict(json.loads(metadata)) if metadata else {}
 
 
+def _row_of(row: Sequence[Any]) -> list[Any]:
+    """A row whose last element are metadata in JSON."""
+    return [*row[:-1], _object_of(row[-1])]
+
+
 def _filter_of(filter: Filter) -> list[str]:
     """The conditions of an argument."""
     if isinstance(filter, Mapping):
@@ -417,7 +422,7 @@ class SearchIndex:
     def list(self, filter: Filter = ()) -> _Documents:
         """All documents, or those that meet the conditions of a filter, in the order of their names."""
         found = self._native.listed(_filter_of(filter))
-        return [IndexedDocument(*document[:-1], _object_of(document[-1])) for document in found]
+        return [IndexedDocument(*_row_of(document)) for document in found]
 
     @property
     def fields(self) -> _Names:
@@ -447,7 +452,7 @@ class SearchIndex:
         passages again, and these scores order the hits."""
         options = given(locals(), "question", "rerank") | {"filter": _filter_of(filter)}
         hits = self._native.query(as_text(question, "question"), options, _reranker_of(rerank))
-        return [SearchHit(*hit[:-1], _object_of(hit[-1])) for hit in hits]
+        return [SearchHit(*_row_of(hit)) for hit in hits]
 
     @described("retrieve", "query", but=("top_k", "search_weight"))
     def retrieve(
@@ -468,7 +473,7 @@ class SearchIndex:
         where they touch, best first. All else is as in query."""
         options = given(locals(), "question", "rerank") | {"filter": _filter_of(filter)}
         rows = self._native.retrieve(as_text(question, "question"), options, _reranker_of(rerank))
-        return [RetrievedPart(*row[:-1], _object_of(row[-1])) for row in rows]
+        return [RetrievedPart(*_row_of(row)) for row in rows]
 
     @options_of_call(retrieve)
     @described("qa", "retrieve", but=("retrieve", "around"))
