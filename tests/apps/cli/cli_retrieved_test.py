@@ -8,7 +8,7 @@ from cli_test import BERT, FIXTURES, longformer, run  # noqa: F401
 
 READER = FIXTURES / "tiny_longformer_qa"
 TEXTS = {"a.txt": "he was in the house. she had been there. " * 12, "b.txt": "they were all with them. it was his. " * 12,
-         "notes/c.txt": "her people were not in it. she was with them. " * 12}  # fmt: skip
+         "notes/c.txt": "the house of her people. they would be here. " * 12}  # fmt: skip
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def check(row, folder, most):
 
 def test_a_folder_by_words(folder):
     row = check(answers(folder, ".", "--retrieve", 3, "--around", 30, "--top-k", 4), folder, 3)
-    assert row["read"][0]["file"] == "a.txt" and "date" in row["read"][0]["metadata"]
+    assert {part["file"] for part in row["read"]} <= {"a.txt", "notes/c.txt"} and "date" in row["read"][0]["metadata"]
     (line,) = run("qa", READER, ".", "--retrieve", 3, "--around", 30, "--question", "who was in the house?", folder=folder).works().out.splitlines()
     first = row["answers"][0]
     assert line.split("\t")[:2] == [first["file"], "who was in the house?"] and line.split("\t")[5] == first["text"]
@@ -108,7 +108,7 @@ def test_an_index_of_words_alone(folder):
     (stats,) = run("search", "--index", "i", "--stats", "--json", folder=folder).works().json
     assert stats["vectors"] == "none" and stats["passages"] > 0
     (row,) = run("search", BERT, "--index", "i", "--query", "house", "--json", folder=folder).works().json
-    assert row["hits"][0]["file"] == "a.txt" and "similarity" not in row["hits"][0]
+    assert row["hits"][0]["words"] > 0 and "similarity" not in row["hits"][0]
     run("search", BERT, "--index", "i", "--mode", "dense", "--query", "house", folder=folder).fails(1, "none")
 
 
