@@ -458,7 +458,7 @@ class SearchIndex:
     def retrieve(
         self,
         question: str,
-        retrieve: int = 8,
+        retrieve: int = 4,
         around: int = 200,
         mode: str = "hybrid",
         within: str | Sequence[str] = (),
@@ -508,7 +508,7 @@ class SearchIndex:
         return sorted(answers, key=lambda answer: -answer.rank)[:top_k]
 
     @options_of_call(retrieve)
-    def summarize(self, topic: str, writer: Any, retrieve: int = 8, **options: Any) -> RetrievedSummary:
+    def summarize(self, topic: str, writer: Any, retrieve: int = 4, **options: Any) -> RetrievedSummary:
         """A summary of the passages that a search finds for a question or a topic: documents by their best passage, the
         passages of each in their order. writer is a Model with a decoder, or its folder."""
         parts = self.retrieve(topic, retrieve=retrieve, **options)
