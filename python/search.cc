@@ -380,7 +380,7 @@ void bind_search(nb::module_& module) {
           },
           "question"_a, "options"_a, "reranker"_a.none())
       .def(
-          "list",
+          "listed",
           [](PythonIndex& self, const std::vector<std::string>& filter) {
             return documents_of(
                 self.ask([&](const SearchIndex& index) { return index.list(filter); }));

@@ -42,10 +42,6 @@ class DocumentAdder {
   std::int64_t run() {
     find();
     read();
-    if (described_ > 0) {
-      messages_.note(counted(described_, "document that has not changed got other metadata",
-                             "documents that have not changed got other metadata"));
-    }
     for (const std::string& folder : found_.folders) look_for_gone(folder);
     return added_;
   }
@@ -101,7 +97,7 @@ class DocumentAdder {
           messages_.error(plain_name(document.label()) + ": " + document.error);
         }
       }
-      described_ += index_.describe(known);
+      index_.describe(known);
       add(readable, progress.unit(std::ssize(unit), bytes));
     }
   }
@@ -154,7 +150,7 @@ class DocumentAdder {
   Messages& messages_;
   FoundFiles found_;
   std::map<std::string, std::string> name_of_;
-  std::int64_t added_ = 0, described_ = 0;
+  std::int64_t added_ = 0;
 };
 
 }  // namespace

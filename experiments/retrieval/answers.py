@@ -46,6 +46,7 @@ ROWS = {
     "both, 8 passages, nothing around": ["--retrieve", "8", "--around", "0"],
     "both, 8 passages, 400 characters around": ["--retrieve", "8", "--around", "400"],
     "both, 8 passages, the reader alone decides": ["--retrieve", "8", "--search-weight", "0"],
+    "both, 4 passages, the reader alone decides": ["--retrieve", "4", "--search-weight", "0"],
     "both, 16 passages": ["--retrieve", "16"],
 }
 Question = collections.namedtuple("Question", "text file answers")

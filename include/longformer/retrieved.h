@@ -14,7 +14,7 @@ namespace longformer {
 
 struct RetrieveOptions {
   /// Passages that are read.
-  std::int64_t retrieve = 8;
+  std::int64_t retrieve = 4;
   /// Characters of the document that are read before and behind each of them.
   std::int64_t around = 200;
   /// An answer loses so many times the share by which the score of its part falls behind the best

@@ -46,7 +46,7 @@ from ._multi_hop import AnswerSpan, Evidence, MultiHopAnswer, MultiHopAnswerer
 from ._native import Error
 from ._options import described as _described
 from ._reranking import RankedText, RelevantSpan, Reranker
-from ._search import IndexedDocument, SearchHit, SearchIndex, read_document
+from ._search import IndexedDocument, RetrievedAnswer, RetrievedPart, RetrievedSummary, SearchHit, SearchIndex, read_document
 from ._tasks import (
     Answer,
     Choice,
@@ -115,6 +115,9 @@ __all__ = [
     "RankedText",
     "RelevantSpan",
     "Reranker",
+    "RetrievedAnswer",
+    "RetrievedPart",
+    "RetrievedSummary",
     "Scores",
     "SearchHit",
     "SearchIndex",

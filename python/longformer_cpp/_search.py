@@ -148,6 +148,11 @@ def _object_of(metadata: str) -> dict[str, Any]:
     return dict(json.loads(metadata)) if metadata else {}
 
 
+def _row_of(row: Sequence[Any]) -> list[Any]:
+    """A row whose last element are metadata in JSON."""
+    return [*row[:-1], _object_of(row[-1])]
+
+
 def _filter_of(filter: Filter) -> list[str]:
     """The conditions of an argument."""
     if isinstance(filter, Mapping):
@@ -424,8 +429,8 @@ class SearchIndex:
 
     def list(self, filter: Filter = ()) -> _Documents:
         """All documents, or those that meet the conditions of a filter, in the order of their names."""
-        found = self._native.list(_filter_of(filter))
-        return [IndexedDocument(*document[:-1], metadata=_object_of(document[-1])) for document in found]
+        found = self._native.listed(_filter_of(filter))
+        return [IndexedDocument(*_row_of(document)) for document in found]
 
     @property
     def fields(self) -> _Names:
@@ -455,13 +460,13 @@ class SearchIndex:
         passages again, and these scores order the hits."""
         options = given(locals(), "question", "rerank") | {"filter": _filter_of(filter)}
         hits = self._native.query(as_text(question, "question"), options, _reranker_of(rerank))
-        return [SearchHit(*hit[:-1], metadata=_object_of(hit[-1])) for hit in hits]
+        return [SearchHit(*_row_of(hit)) for hit in hits]
 
     @described("retrieve", "query", but=("top_k", "search_weight"))
     def retrieve(
         self,
         question: str,
-        retrieve: int = 8,
+        retrieve: int = 4,
         around: int = 200,
         mode: str = "hybrid",
         within: str | Sequence[str] = (),
@@ -476,7 +481,7 @@ class SearchIndex:
         where they touch, best first. All else is as in query."""
         options = given(locals(), "question", "rerank") | {"filter": _filter_of(filter)}
         rows = self._native.retrieve(as_text(question, "question"), options, _reranker_of(rerank))
-        return [RetrievedPart(*row[:-1], metadata=_object_of(row[-1])) for row in rows]
+        return [RetrievedPart(*_row_of(row)) for row in rows]
 
     @options_of_call(retrieve)
     @described("qa", "retrieve", but=("retrieve", "around"))
@@ -511,7 +516,7 @@ class SearchIndex:
         return sorted(answers, key=lambda answer: -answer.rank)[:top_k]
 
     @options_of_call(retrieve)
-    def summarize(self, topic: str, writer: Any, retrieve: int = 8, **options: Any) -> RetrievedSummary:
+    def summarize(self, topic: str, writer: Any, retrieve: int = 4, **options: Any) -> RetrievedSummary:
         """A summary of the passages that a search finds for a question or a topic: documents by their best passage, the
         passages of each in their order. writer is a Model with a decoder, or its folder."""
         parts = self.retrieve(topic, retrieve=retrieve, **options)

@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "core/words.h"
 #include "longformer/file_patterns.h"
-#include "longformer/report.h"
 #include "text/normalization.h"
 #include "text/unicode.h"
 
@@ -171,8 +170,7 @@ int depth_of(std::string_view json) {
 Json parsed(std::string_view json) {
   constexpr int kMostDepth = 64;
   const bool is_shallow = depth_of(json) <= kMostDepth;
-  return is_shallow ? Json::parse(standard_json(json), nullptr, false)
-                    : Json(Json::value_t::discarded);
+  return is_shallow ? Json::parse(json, nullptr, false) : Json(Json::value_t::discarded);
 }
 
 Json object_of(std::string_view metadata) {

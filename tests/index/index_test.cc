@@ -208,7 +208,7 @@ TEST(PassageStore, AKilledProcessLosesTheDocumentInWorkAlone) {
     const Database database(file, Access::write);
     Transaction transaction(database);
     database.run(
-        "DELETE FROM documents; INSERT INTO documents VALUES (9, 'half', '', 1, 1, '', 4)");
+        "DELETE FROM documents; INSERT INTO documents VALUES (9, 'half', '', 1, 1, '', 4, NULL)");
     kill(getpid(), SIGKILL);
   }
   int status = 0;

@@ -8,7 +8,7 @@ from cli_test import BERT, FIXTURES, longformer, run  # noqa: F401
 
 READER = FIXTURES / "tiny_longformer_qa"
 TEXTS = {"a.txt": "he was in the house. she had been there. " * 12, "b.txt": "they were all with them. it was his. " * 12,
-         "notes/c.txt": "her people did not say so. they would be here. " * 12}  # fmt: skip
+         "notes/c.txt": "the house of her people. they would be here. " * 12}  # fmt: skip
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 
 def answers(folder, *flags):
-    (row,) = run("qa", READER, *flags, "--json", "--question", "who was in the house?", folder=folder).works().json
+    (row,) = run("qa", READER, *flags, "--json", "--question", "were her people there?", folder=folder).works().json
     return row
 
 
@@ -41,10 +41,10 @@ def check(row, folder, most):
 
 def test_a_folder_by_words(folder):
     row = check(answers(folder, ".", "--retrieve", 3, "--around", 30, "--top-k", 4), folder, 3)
-    assert row["read"][0]["file"] == "a.txt" and "date" in row["read"][0]["metadata"]
-    (line,) = run("qa", READER, ".", "--retrieve", 3, "--around", 30, "--question", "who was in the house?", folder=folder).works().out.splitlines()
+    assert {part["file"] for part in row["read"]} <= {"a.txt", "notes/c.txt"} and "date" in row["read"][0]["metadata"]
+    (line,) = run("qa", READER, ".", "--retrieve", 3, "--around", 30, "--question", "were her people there?", folder=folder).works().out.splitlines()
     first = row["answers"][0]
-    assert line.split("\t")[:2] == [first["file"], "who was in the house?"] and line.split("\t")[5] == first["text"]
+    assert line.split("\t")[:2] == [first["file"], "were her people there?"] and line.split("\t")[5] == first["text"]
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
@@ -63,7 +63,7 @@ def test_an_index_with_its_model(folder, longformer, mode):
 def test_what_is_read_is_what_the_search_finds(folder, longformer):
     """Without surroundings the parts are the hits of the same search."""
     run("search", longformer, ".", "--index", "i", "--query", "a", "--passage-tokens", 16, folder=folder).works()
-    question = "who was in the house?"
+    question = "were her people there?"
     (found,) = run("search", longformer, "--index", "i", "--query", question, "--top-k", 3, "--json", folder=folder).works().json
     row = answers(folder, "--index", "i", "--embedder", longformer, "--retrieve", 3, "--around", 0)
     covered = [(part["file"], part["begin"], part["end"]) for part in row["read"]]
@@ -73,8 +73,8 @@ def test_what_is_read_is_what_the_search_finds(folder, longformer):
 
 
 def test_questions_come_from_stdin(folder):
-    rows = run("qa", READER, ".", "--retrieve", 2, "--json", stdin="who was in the house?\n\nwho were they?\n", folder=folder).works().json
-    assert [row["question"] for row in rows] == ["who was in the house?", "who were they?"]
+    rows = run("qa", READER, ".", "--retrieve", 2, "--json", stdin="were her people there?\n\nwho were they?\n", folder=folder).works().json
+    assert [row["question"] for row in rows] == ["were her people there?", "who were they?"]
 
 
 def test_the_search_may_count(folder):
@@ -108,7 +108,7 @@ def test_an_index_of_words_alone(folder):
     (stats,) = run("search", "--index", "i", "--stats", "--json", folder=folder).works().json
     assert stats["vectors"] == "none" and stats["passages"] > 0
     (row,) = run("search", BERT, "--index", "i", "--query", "house", "--json", folder=folder).works().json
-    assert row["hits"][0]["file"] == "a.txt" and "similarity" not in row["hits"][0]
+    assert row["hits"][0]["words"] > 0 and "similarity" not in row["hits"][0]
     run("search", BERT, "--index", "i", "--mode", "dense", "--query", "house", folder=folder).fails(1, "none")
 
 

@@ -44,6 +44,7 @@ SAME = {
     "no_phrases": "phrases",
     "query_prompt": "prompt",
     "query": "question",
+    "filters": "filter",
     "callback": "stream",
 }
 
@@ -57,6 +58,8 @@ EVERYWHERE = {
 KINDS = {
     "sparse": "/embed_sparse", "multi": "/embed_multi", "as_query": "/embed_sparse and /embed_multi", "top_k": "/embed_sparse"}  # fmt: skip
 OF_TEXTS = dict.fromkeys(("pooling", "normalize", "truncate_dim"), "one vector for each text")
+RETRIEVAL = dict.fromkeys(("retrieve", "around", "search_weight", "index", "embedder", "mode", "within", "filter", "rerank"),
+                          "reads what a search finds: SearchIndex.answer and .summarize; a request asks /search first")  # fmt: skip
 PASSAGES = {"passage_tokens": "/embed_passages", "context": "/embed_passages"}
 
 #: Route: verb, function of Python, and the options that one of them lacks, each with its reason.
@@ -77,9 +80,9 @@ TASKS = {
     "/qa": ("qa", longformer_cpp.QuestionAnswerer.__call__, {
         "context": "the text, an input",
         "best": "one answer of several documents; a request has one",
-        "evidence_paragraphs": "/qa_multi_hop"}),  # fmt: skip
+        "evidence_paragraphs": "/qa_multi_hop"} | RETRIEVAL),  # fmt: skip
     "/qa_multi_hop": ("qa", longformer_cpp.MultiHopAnswerer.__call__, dict.fromkeys(
-        ("best", "top_k", "no_answer", "stride"), "of answers that are spans of one text")),  # fmt: skip
+        ("best", "top_k", "no_answer", "stride"), "of answers that are spans of one text") | RETRIEVAL),  # fmt: skip
     "/fill-mask": ("fill-mask", longformer_cpp.MaskFiller.__call__, {
         "targets": "of the pipeline of transformers, for its client"}),  # fmt: skip
     "/choose": ("choose", longformer_cpp.Chooser.__call__, {
@@ -87,7 +90,9 @@ TASKS = {
         "supports": "data sets know them, texts of users do not"}),  # fmt: skip
     "/coref": ("coref", longformer_cpp.CoreferenceResolver.__call__, {}),
     "/summarize": ("summarize", longformer_cpp.Model.summarize, {
-        "together": "documents that are written at a time; a request has one"}),  # fmt: skip
+        "question": "of what a search finds",
+        "together": "documents that are written at a time; a request has one"} | {
+            name: reason for name, reason in RETRIEVAL.items() if name != "search_weight"}),  # fmt: skip
     "/generate": ("generate", longformer_cpp.Model.summarize, {
         "together": "documents that are written at a time; a request has one",
         "prompt": "/complete", "characters": "/complete"}),  # fmt: skip
