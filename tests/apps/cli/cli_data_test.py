@@ -171,7 +171,7 @@ class TestByteOrderMarks:
 
     def test_missing_is_told(self, tmp_path):
         data = write(tmp_path / "a.txt", "text".encode("utf-16-le"))
-        assert f"{data}: has bytes 0" in run("tokenize", CLASSIFIER, data).err
+        assert f"{data}: read as utf-16le, though it has no byte-order mark" in run("tokenize", CLASSIFIER, data).err
 
 
 class TestLineEnds:
