@@ -50,7 +50,7 @@ struct RetrievedAnswer {
   std::size_t part = 0;
   /// In characters of the document.
   Answer answer;
-  /// What orders answers: the logit, less what the search counts.
+  /// Answers are ordered by this: the logit, less what the search counts.
   float rank = 0;
 };
 
