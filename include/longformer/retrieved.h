@@ -50,7 +50,7 @@ struct RetrievedAnswer {
   std::size_t part = 0;
   /// In characters of the document.
   Answer answer;
-  /// Answers are ordered by it: the logit, less a share for what the search counts.
+  /// Answers are ordered by this: the logit, less what the search counts.
   float rank = 0;
 };
 

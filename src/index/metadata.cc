@@ -141,7 +141,9 @@ void add_values(const std::string& field, const Json& value, std::vector<FieldVa
   if (value.is_null()) return;
   if (value.is_object()) {
     for (const auto& [name, one] : value.items()) {
-      add_values(field.empty() ? name : field + "." + name, one, values);
+      std::string inner = field;
+      if (!inner.empty()) inner += '.';
+      add_values(inner + name, one, values);
     }
   } else if (value.is_array()) {
     for (const Json& one : value) add_values(field, one, values);
