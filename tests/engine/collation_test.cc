@@ -261,7 +261,7 @@ TEST_P(Collation, ChoicesAreRowsOfOneExample) {
 }
 
 TEST_P(Collation, OptionsThatLeaveNoRoom) {
-  expect_error(error_of([this] { collator({.max_tokens = 2}); }), {"rows:", "found 2"});
+  expect_error(error_of([this] { collator({.max_tokens = 2}); }), {"max_length:", "found 2"});
   expect_error(
       error_of([this] { collator({.max_tokens = 8, .too_long = TooLong::split, .stride = 6}); }),
       {"stride", "found 6"});

@@ -294,9 +294,13 @@ TEST(TextLines, FollowTheByteOrderMarkWhateverTheEncodingIsCalled) {
 TEST(Decoding, TellsOfBytes0Once) {
   std::vector<std::string> notes;
   const TextEncoding encoding = {.note = [&](const std::string& note) { notes.push_back(note); }};
-  lines_in("a\0\n\0b\0"s, encoding);
+  lines_in("one line\0\nand\0 another\0"s, encoding);
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(notes[0], "f: has bytes 0, as UTF-16 without a byte-order mark does");
+  notes.clear();
+  EXPECT_EQ(lines_in("a\0\n\0b\0"s, encoding).size(), 2u);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0], "f: read as utf-16le, though it has no byte-order mark");
 }
 
 /// Inputs that have broken readers of HTML and Markdown; a result in some seconds is enough.
