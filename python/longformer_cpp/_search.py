@@ -346,11 +346,12 @@ class SearchIndex:
         return self._add_all(names, texts, _merged(objects, names, metadata))
 
     def _add_all(self, names: Sequence[str], texts: Sequence[str], metadata: Sequence[str], places: Sequence[_Places] = ()) -> int:
-        columns = (names, texts, metadata, places or [_NO_PLACES] * len(names))
+        all_places = list(places) or [_NO_PLACES] * len(names)
         added = 0
         for begin, end in _parts(texts):
+            part = slice(begin, end)
             try:
-                added += self._native.add_all(*(list(column[begin:end]) for column in columns))
+                added += self._native.add_all(list(names[part]), list(texts[part]), list(metadata[part]), all_places[part])
             except Error as error:
                 if error.document is not None:
                     error.document += begin
@@ -417,7 +418,7 @@ class SearchIndex:
         return self.add_files(path, include, exclude, prune, format, text_field, id_field)
 
     def _add_read(self, read: Sequence[_Read]) -> int:
-        return self._add_all(*([one[i] for one in read] for i in range(4)))
+        return self._add_all([one[0] for one in read], [one[1] for one in read], [one[2] for one in read], [one[3] for one in read])
 
     def contains(self, name: str, text: str) -> bool:
         """Whether this very text is in the index under this name."""

@@ -19,7 +19,8 @@ def test_arrays_are_those_of_the_program(folder, program):
     model = longformer_cpp.load(folder)
     for method in ("gradient", "integrated", "occlusion"):
         found = model.explain(TEXT, method, steps=10, label="good")[0]
-        said = program("classify", folder, "--text", TEXT, "--explain", method, "--steps", 10, "--label", "good",
+        steps = ["--steps", 10] if method == "integrated" else []
+        said = program("classify", folder, "--text", TEXT, "--explain", method, *steps, "--label", "good",
                        "--top-k", 0, "--json")[0]  # fmt: skip
         expected = said["explanation"]
         assert (found.method, found.label, found.tokens) == (method, "good", said["tokens"])

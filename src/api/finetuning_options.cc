@@ -17,7 +17,6 @@ OptionFields writing_fields(FinetuneOptions& options) {
       {.name = "max_source_length",
        .value = &options.max_source_tokens,
        .help = "longest document in tokens; longer ones need --truncate (the model's)",
-       .group = group,
        .least = 1},
       {.name = "max_target_length",
        .value = &options.max_target_tokens,

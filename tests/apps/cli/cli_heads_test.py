@@ -121,12 +121,12 @@ class TestClassify:
         assert "id" not in result.json[1]
 
     def test_one_bad_document_keeps_the_others(self, files):
-        listed = [files[0], "/nowhere.txt", files[2], files[1], files[0].parent]
+        listed = [files[0], "/nowhere.txt", files[2], files[1]]
         result = run("classify", CLASSIFIER, *listed, "--json")
         assert result.code == 1
-        assert ["labels" in row for row in result.json] == [True, False, True, False, False]
+        assert ["labels" in row for row in result.json] == [True, False, True, False]
         assert [row["file"] for row in result.json] == [str(file) for file in listed]
-        assert len(result.err.splitlines()) == 3 and "--stride" in result.err
+        assert len(result.err.splitlines()) == 2 and "--stride" in result.err
 
     def test_too_long(self):
         run("classify", CLASSIFIER, "--text", self.LONG).fails(1, "41 tokens", "98", "--truncate", "--stride")

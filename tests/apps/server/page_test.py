@@ -200,12 +200,14 @@ def test_kinds_of_files(page, site, tmp_path):
     assert texts["page.html"] == "First bold words.\n\nSecond.\n\none\ntwo\n\na\n  b\n"
     assert texts["wide.txt"] == "Wide é text"
     assert texts["rows.jsonl"] == "First row\n\nThe longest field"
-    for name, content, advice in (("a.pdf", b"%PDF-1.7", "pdftotext"), ("a.gz", b"\x1f\x8b\x08", "gunzip"), ("a.bin", b"a\0b", "not a text"),
+    for name, content, advice in (("a.pdf", b"%PDF-1.7", "PDF"), ("a.gz", b"\x1f\x8b\x08", "gunzip"), ("a.bin", b"a\0b", "not a text"),
                                   ("a.epub", b"PK\3\4 and no more", "damaged")):
         (tmp_path / name).write_bytes(content)
         page.keys("#file", str(tmp_path / name))
         page.wait("document.querySelector('[role=status]').textContent.includes(arguments[0])", advice)
     assert len(names_of(page)) == 4
+    # The console tells of the refused request, too.
+    assert all("/documents?name=a.pdf" in error for error in page.errors())
 
 
 # ---- while it is read ----
