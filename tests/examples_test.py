@@ -22,7 +22,7 @@ BINARY = os.environ["LONGFORMER_BINARY"]
 MOST_LINES = 60
 CODE = sorted(path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*")
               if path.suffix in (".cc", ".h", ".py", ".sh", ".cmake") or path.name == "CMakeLists.txt")  # fmt: skip
-RUN_HERE = {"language-models/plot.py", "quickstart.sh", "tasks/label_names.py"}
+RUN_HERE = {"day/day.sh", "day/words.py", "language-models/plot.py", "quickstart.sh", "tasks/label_names.py"}
 RUN_BY_INSTALLED_LIBRARY = {"embed/CMakeLists.txt", "embed/embed.cc"}
 #: They need packages of other projects: tests/apps/server/clients_test.py, by `make clients`.
 RUN_BY_CLIENTS_TEST = {f"clients/{name}_client.py" for name in ("cohere", "haystack", "huggingface_hub", "langchain", "llama_index", "openai")}
@@ -73,6 +73,20 @@ def test_quickstart(tmp_path):
     assert made["model_type"] == "longformer" and made["max_position_embeddings"] > 4096
     assert all(question in out for question in ("drinks from the bottle", "made the hound shine", "had the Martians no"))
     assert ".txt  characters" in out and (cache / "novels-4096.index").exists()
+
+
+def test_a_day(tmp_path):
+    """Both ways of the day take one pair of tables."""
+    for part, count in (("train", 40), ("test", 10)):
+        rows = "".join(f'{part}-{i},"he was in the {("house", "garden")[i % 2]}, and the {("door", "tree")[i % 2]} was there {i}",{"ab"[i % 2]}\n' for i in range(count))
+        (tmp_path / f"{part}.csv").write_text("id,text,label\n" + rows)
+    run([BINARY, "convert", FIXTURES / "tiny_bert", "model", "--max-positions", "4096", "--window", "256"], tmp_path)
+    run([EXAMPLES / "day" / "day.sh", "model", "train.csv", "test.csv", "made"], tmp_path, LONGFORMER_BINARY=BINARY, EPOCHS="1", QUESTION="house")
+    assert (tmp_path / "made" / "classes.csv").read_text().startswith("file,line,id,label,score")
+    assert (tmp_path / "made" / "documents.index").exists() and (tmp_path / "made" / "why.jsonl").exists()
+    if importlib.util.find_spec("sklearn") and importlib.util.find_spec("pandas"):
+        run([sys.executable, EXAMPLES / "day" / "words.py", "train.csv", "test.csv", "words"], tmp_path)
+        assert (tmp_path / "words" / "classes.csv").read_text().splitlines()[0] == "id,a,b"
 
 
 def test_plot(tmp_path):

@@ -16,26 +16,23 @@ from sklearn.metrics import classification_report
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-begin = time.perf_counter(), time.process_time()
+begin = [time.perf_counter(), time.process_time()]
 
 
 def step(name):
-    """Its seconds on the clock and on the processors."""
-    global begin
-    end = time.perf_counter(), time.process_time()
+    """Prints seconds on the clock and on the processors since the last step."""
+    end = [time.perf_counter(), time.process_time()]
     print("step", name, end[0] - begin[0], end[1] - begin[1], sep="\t", file=sys.stderr)
-    begin = end
+    begin[:] = end
 
 
-train, test = (pd.read_csv(path) for path in sys.argv[1:3])
-folder = pathlib.Path(sys.argv[3])
+train, test, folder = pd.read_csv(sys.argv[1]), pd.read_csv(sys.argv[2]), pathlib.Path(sys.argv[3])
 folder.mkdir(parents=True, exist_ok=True)
 print(train.text.str.split().str.len().describe())
 step("look")
 
 words = TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2), min_df=2)
-pipeline = make_pipeline(words, LogisticRegression(max_iter=1000))
-search = GridSearchCV(pipeline, {"logisticregression__C": [1, 10, 100]}, cv=5).fit(train.text, train.label)
+search = GridSearchCV(make_pipeline(words, LogisticRegression(max_iter=1000)), {"logisticregression__C": [1, 10, 100]}, cv=5).fit(train.text, train.label)
 model = search.best_estimator_
 step("train")
 
@@ -50,8 +47,7 @@ pd.concat([test.id, scores], axis=1).to_csv(folder / "classes.csv", index=False)
 step("label")
 
 names, weights = words.fit(train.text).get_feature_names_out(), model[1].coef_[0]
-rows = model[0].transform(test.text[::40])
-for row in rows:
+for row in model[0].transform(test.text[::40]):
     best = sorted(zip(row.data * weights[row.indices], row.indices), key=lambda one: -abs(one[0]))[:20]
     print(*(f"{names[place]} {value:+.3f}" for value, place in best), sep=", ")
 step("explain")

@@ -49,7 +49,7 @@ def lines_of(script):
     """Lines that a user writes: neither empty, nor a comment, nor the clock."""
     text = script.read_text(encoding="utf-8").split('"""\n')
     lines = [line.strip() for line in (text[0] if len(text) == 1 else text[-1]).splitlines()]
-    return sum(bool(line) and not line.startswith(("#", "step(", "global", "end =", "begin =", "print(\"step", "def step")) for line in lines)
+    return sum(bool(line) and not line.startswith(("#", "step(", "end =", "begin", "print(\"step", "def step")) for line in lines)
 
 
 def run(command, environment):

@@ -89,9 +89,9 @@ std::string others_of(Json object, const FieldNames& fields) {
 }
 
 /// Throws Error for a fault of a row.
-void refuse_row(TableRow& row, RowFault fault, std::string reason) {
+void refuse_row(TableRow& row, RowFault fault, const std::string& reason) {
   row.fault = fault;
-  throw Error(std::move(reason));
+  throw Error(reason);
 }
 
 /// The string in a field of an object.
