@@ -72,7 +72,8 @@ def test_a_signal_of_ones_own(folder, data, tmp_path):
         if step["step"] == 2:
             signal.raise_signal(signal.SIGINT)
 
-    options = {**FINETUNE, "max_steps": 10**7, "logging_steps": 1, "callback": stop}
+    # Signals are looked for twice a second, and this model takes a thousand steps meanwhile.
+    options = {**FINETUNE, "max_steps": 10**7, "save_steps": 10**7, "logging_steps": 1, "callback": stop}
     with pytest.raises(KeyboardInterrupt):
         longformer_cpp.finetune(folder("tiny_longformer_classifier"), data, tmp_path / "out", **options)
     assert len(list((tmp_path / "out").glob("checkpoint-*"))) == 1
