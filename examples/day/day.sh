@@ -17,7 +17,7 @@ step() { # NAME COMMAND…: the command, and on stderr its seconds on the clock 
 
 step look "$longformer" tokenize "$model" --stats "$train"
 step train "$longformer" finetune "$model" "$train" --task classify --validation-split 0.1 --output-dir "$folder/adapter" \
-  --lora-rank 8 --learning-rate 5e-4 --head-learning-rate 1e-3 --num-train-epochs "${EPOCHS:-3}" \
+  --lora-rank 8 --learning-rate 5e-4 --head-learning-rate 1e-3 --num-train-epochs "${EPOCHS:-2}" \
   --gradient-accumulation-steps 8 --load-best-model-at-end --bf16 --truncate
 step publish "$longformer" convert "$model" "$folder/model" --merge-adapter "$folder/adapter" --overwrite
 step measure "$longformer" evaluate "$folder/model" "$test" --truncate

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A day with a table of 2,000 long documents: examples/day/day.sh beside the same steps in pandas and scikit-learn.
 
-    LONGFORMER_DATA=data experiments/tables/day.py MODEL [--work FOLDER] [--epochs 3] [--rows words,program]
+    LONGFORMER_DATA=data experiments/tables/day.py MODEL [--work FOLDER] [--epochs 2] [--rows words,program]
 
 The documents are the longest reviews of IMDB: 1,600 of its training part, 400 of its test part, as many of each class.
 MODEL is a folder of an encoder, as quickstart/longformer-minilm-4096. The Python that runs this has pandas and
@@ -77,7 +77,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("day"))
-    parser.add_argument("--epochs", default="3")
+    parser.add_argument("--epochs", default="2")
     parser.add_argument("--rows", default="words,program")
     chosen = parser.parse_args()
     chosen.work.mkdir(parents=True, exist_ok=True)
