@@ -24,10 +24,13 @@ struct TextDecoder::Implementation {
   std::string charset;
   std::size_t bytes_before = 0;
   bool told = false;
+  /// Whether it gets lines, of which none says what all bytes are.
+  bool gets_lines = false;
 
   /// The charset that bytes have where the user names none that has bytes 0; empty: that of the
   /// name.
   std::string_view unmarked(std::string_view bytes) const {
+    if (gets_lines) return {};
     return charset == kUtf8 || charset == kAuto ? text::utf16_without_mark(bytes) : "";
   }
 
@@ -101,7 +104,10 @@ bool TextDecoder::takes_lines(std::string_view beginning) const {
   if (!marked.empty()) return marked == kUtf8;
   if (!implementation_->unmarked(beginning).empty()) return false;
   const std::string& charset = implementation_->charset;
-  return charset == kUtf8 || charset.starts_with("windows-125") || charset.starts_with("iso-8859-");
+  bool& gets_lines = implementation_->gets_lines;
+  gets_lines =
+      charset == kUtf8 || charset.starts_with("windows-125") || charset.starts_with("iso-8859-");
+  return gets_lines;
 }
 
 std::string TextDecoder::next(std::string bytes) {

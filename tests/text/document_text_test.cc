@@ -303,6 +303,13 @@ TEST(Decoding, TellsOfBytes0Once) {
   EXPECT_EQ(notes[0], "f: read as utf-16le, though it has no byte-order mark");
 }
 
+TEST(TextLines, OfWhichTheFirstLooksLikeUtf16AreStillBytes) {
+  const std::string bytes = "\x7f\0,\0\n"s + std::string(90, 'P');
+  const auto lines = lines_in(bytes, {});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[1].first, std::string(90, 'P'));
+}
+
 /// Inputs that have broken readers of HTML and Markdown; a result in some seconds is enough.
 TEST(HostileDocuments, HaveSomeText) {
   constexpr int kDeep = 100000;
