@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "advice.h"
 #include "control_characters.h"
 #include "output.h"
 #include "results.h"
+#include "search_report.h"
 
 namespace longformer::cli {
 namespace {
@@ -68,10 +68,7 @@ class RetrievedRun {
         write_text(question, parts, found);
       }
     } catch (const Error& error) {
-      messages_.error(fmt::format("question {}: {}", in_quotes(question), advised(error)));
-      if (results_.has_rows()) {
-        results_.add(JsonLine().add("question", question).add("error", advised(error)));
-      }
+      tell_failure("question", question, error, messages_, results_);
     }
     results_.flush();
   }

@@ -3,24 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "longformer/error.h"
 #include "longformer/text.h"
 #include "option_flags.h"
 
 namespace longformer::cli {
-namespace {
-
-/// The flags of a model that is not the first one of the verb. An adapter is of that one.
-ModelFlags other_model(const ModelFlags& flags, const std::string& folder) {
-  ModelFlags model = flags;
-  model.model = folder;
-  model.adapter.clear();
-  return model;
-}
-
-}  // namespace
 
 void check(const RetrievalInputs& given) {
   const InputOptions& inputs = given.inputs;
@@ -87,11 +75,8 @@ Retrieval::Retrieval(const RetrievalInputs& given, Messages& messages)
   documents_.inputs.format = "auto";
   documents_.inputs.question_field.clear();
   open(given);
-  if (!flags_.reranker.empty()) {
-    const ModelFlags model = other_model(given.model, flags_.reranker);
-    reranker_ = Reranker::load(model.encoder_folder(), model.load_options(messages_));
-    query_.reranker = &*reranker_;
-  }
+  reranker_ = loaded_reranker(given.model, flags_.reranker, messages_);
+  if (reranker_) query_.reranker = &*reranker_;
   names_.emplace(flags_.index, *index_);
   if (embedder_ && !documents_.inputs.files.empty()) {
     add_documents(documents_, *embedder_, *index_, *names_, messages_);
@@ -105,17 +90,15 @@ Retrieval::Retrieval(const RetrievalInputs& given, Messages& messages)
 }
 
 void Retrieval::open(const RetrievalInputs& given) {
-  const bool reads = !given.inputs.files.empty();
+  const IndexFile file = {.name = flags_.index, .reads_documents = !given.inputs.files.empty()};
   const bool is_of_words = flags_.embedder.empty();
   if (is_of_words) query_.mode = SearchMode::lexical;
-  if (!reads && !std::filesystem::exists(flags_.index)) {
-    throw Error(fmt::format("no index {}, and no files to make it of", in_quotes(flags_.index)));
-  }
-  if (is_of_words && !reads) {
+  file.check();
+  if (is_of_words && !file.reads_documents) {
     index_ = SearchIndex::open(flags_.index);
     return;
   }
-  ModelFlags model = other_model(given.model, is_of_words ? given.reader : flags_.embedder);
+  const ModelFlags model = other_model(given.model, is_of_words ? given.reader : flags_.embedder);
   embedder_ = Embedder::load(model.encoder_folder(), model.load_options(messages_));
   SearchOptions options;
   if (is_of_words) {
@@ -124,10 +107,7 @@ void Retrieval::open(const RetrievalInputs& given) {
     options.passages.passage_tokens =
         std::min(options.passages.passage_tokens, embedder_->max_length() - around);
   }
-  options = with_mode(options, query_.mode, *embedder_);
-  index_ = !reads                 ? SearchIndex::open(flags_.index, *embedder_)
-           : flags_.index.empty() ? SearchIndex(*embedder_, options)
-                                  : SearchIndex::edit(flags_.index, *embedder_, options);
+  index_ = file.open(*embedder_, with_mode(options, query_.mode, *embedder_));
 }
 
 std::vector<RetrievedPart> Retrieval::parts(const std::string& question) {

@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
-#include "advice.h"
 #include "help.h"
 #include "longformer/error.h"
 #include "longformer/reranking.h"
@@ -61,26 +59,14 @@ struct OpenIndex {
 OpenIndex open_index(const SearchFlags& flags, Messages& messages) {
   const std::optional<std::string> language = flags.options.language;
   if (flags.model.model.empty()) return {std::nullopt, SearchIndex::open(flags.index, language)};
-  const bool reads = flags.documents.inputs.files.empty();
-  if (reads && !std::filesystem::exists(flags.index)) {
-    throw Error(fmt::format("no index {}, and no files to make it of", in_quotes(flags.index)));
-  }
+  const IndexFile file = {.name = flags.index,
+                          .reads_documents = !flags.documents.inputs.files.empty()};
+  file.check();
   Embedder embedder =
       Embedder::load(flags.model.encoder_folder(), flags.model.load_options(messages));
   const SearchOptions options = with_mode(flags.options, flags.query.mode, embedder);
-  SearchIndex index = reads                 ? SearchIndex::open(flags.index, embedder, language)
-                      : flags.index.empty() ? SearchIndex(embedder, options)
-                                            : SearchIndex::edit(flags.index, embedder, options);
+  SearchIndex index = file.open(embedder, options);
   return {std::move(embedder), std::move(index)};
-}
-
-/// The model of --rerank, if it is given. An adapter is of the other model.
-std::optional<Reranker> loaded_reranker(const SearchFlags& flags, Messages& messages) {
-  if (flags.reranker.empty()) return std::nullopt;
-  ModelFlags model = flags.model;
-  model.model = flags.reranker;
-  model.adapter.clear();
-  return Reranker::load(model.encoder_folder(), model.load_options(messages));
 }
 
 /// Columns of a table, which has a row for each hit.
@@ -95,7 +81,7 @@ class SearchRun {
       : flags_(flags),
         messages_(messages),
         open_(open_index(flags, messages)),
-        reranker_(loaded_reranker(flags, messages)),
+        reranker_(loaded_reranker(flags.model, flags.reranker, messages)),
         names_(flags.index, open_.index),
         results_(flags.model, columns_of_hits()) {
     note_language();
@@ -236,10 +222,7 @@ class SearchRun {
       answer.hits = open_.embedder ? index().query(*open_.embedder, query) : index().query(query);
       for (SearchHit& hit : answer.hits) hit.file = names_.shown(hit.file);
     } catch (const Error& error) {
-      messages_.error(fmt::format("question {}: {}", in_quotes(question), advised(error)));
-      if (results_.has_rows()) {
-        results_.add(JsonLine().add("query", question).add("error", advised(error)));
-      }
+      tell_failure("query", question, error, messages_, results_);
       return;
     }
     answer.seconds = watch.seconds();

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <system_error>
 #include <vector>
 
 #include "advice.h"
-#include "flags.h"
 #include "longformer/document_files.h"
 #include "longformer/error.h"
 #include "progress.h"
@@ -190,6 +188,31 @@ void check(const SearchDocuments& documents) {
     throw UsageError(
         "--format is for files that are a document each, not for --lines or --text-field");
   }
+}
+
+ModelFlags other_model(const ModelFlags& flags, const std::string& folder) {
+  ModelFlags model = flags;
+  model.model = folder;
+  model.adapter.clear();
+  return model;
+}
+
+std::optional<Reranker> loaded_reranker(const ModelFlags& flags, const std::string& folder,
+                                        Messages& messages) {
+  if (folder.empty()) return std::nullopt;
+  const ModelFlags model = other_model(flags, folder);
+  return Reranker::load(model.encoder_folder(), model.load_options(messages));
+}
+
+void IndexFile::check() const {
+  if (reads_documents || fs::exists(name)) return;
+  throw Error(fmt::format("no index {}, and no files to make it of", in_quotes(name)));
+}
+
+SearchIndex IndexFile::open(const Embedder& embedder, const SearchOptions& options) const {
+  if (!reads_documents) return SearchIndex::open(name, embedder, options.language);
+  if (name.empty()) return SearchIndex(embedder, options);
+  return SearchIndex::edit(name, embedder, options);
 }
 
 std::int64_t add_documents(const SearchDocuments& documents, const Embedder& embedder,

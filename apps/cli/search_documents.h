@@ -3,10 +3,13 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "flags.h"
 #include "inputs.h"
 #include "longformer/files.h"
+#include "longformer/reranking.h"
 #include "longformer/search.h"
 #include "longformer/search_files.h"
 #include "messages.h"
@@ -25,6 +28,25 @@ void add_search_documents(CLI::App& verb, SearchDocuments& documents);
 
 /// Throws UsageError for flags that do not go together.
 void check(const SearchDocuments& documents);
+
+/// The flags of a model that is not the first one of the verb. An adapter is of that one.
+ModelFlags other_model(const ModelFlags& flags, const std::string& folder);
+
+/// The model of --rerank; none for an empty name.
+std::optional<Reranker> loaded_reranker(const ModelFlags& flags, const std::string& folder,
+                                        Messages& messages);
+
+/// The file of an index, which need not be there where documents are read into it. An empty name
+/// is an index in memory.
+struct IndexFile {
+  std::string name;
+  bool reads_documents = false;
+
+  /// Throws Error for a file that is not there and is not made.
+  void check() const;
+  /// Throws Error as SearchIndex does.
+  SearchIndex open(const Embedder& embedder, const SearchOptions& options) const;
+};
 
 /// Adds what is new or has changed, tells of what could not be read, and returns how many documents
 /// were added.

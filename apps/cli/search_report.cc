@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <string_view>
 
+#include "advice.h"
 #include "control_characters.h"
 #include "help.h"
-#include "messages.h"
 #include "output.h"
 
 namespace longformer::cli {
@@ -87,6 +87,13 @@ JsonLine answer_json(const SearchAnswer& answer, const IndexState& state) {
   json.add("seconds", answer.seconds);
   json.add("index_seconds", state.seconds).add("documents", state.documents);
   return json.add("passages", state.passages);
+}
+
+void tell_failure(const char* name, const std::string& question, const Error& error,
+                  Messages& messages, Results& results) {
+  messages.error(fmt::format("question {}: {}", in_quotes(question), advised(error)));
+  if (!results.has_rows()) return;
+  results.add(JsonLine().add(name, question).add("error", advised(error)));
 }
 
 std::string documents_text(const std::vector<IndexedDocument>& documents, bool json) {

@@ -7,6 +7,8 @@
 
 #include "longformer/report.h"
 #include "longformer/search.h"
+#include "messages.h"
+#include "results.h"
 
 namespace longformer::cli {
 
@@ -35,6 +37,10 @@ std::string similarity_name(const SearchOptions& options);
 /// can be seen; else they stand between stars.
 std::string answer_text(const SearchAnswer& answer, const std::string& similarity, bool terminal);
 JsonLine answer_json(const SearchAnswer& answer, const IndexState& state);
+
+/// Tells of a question that has no answer; the results have it under this name, with the error.
+void tell_failure(const char* name, const std::string& question, const Error& error,
+                  Messages& messages, Results& results);
 
 /// A line for each document.
 std::string documents_text(const std::vector<IndexedDocument>& documents, bool json);

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "advice.h"
 #include "generation_flags.h"
 #include "output.h"
 #include "results.h"
 #include "retrieval.h"
+#include "search_report.h"
 #include "verbs.h"
 
 namespace longformer::cli {
@@ -46,7 +46,6 @@ class TopicRun {
 
  private:
   void summarize(const std::string& topic) {
-    std::string reason;
     try {
       const std::vector<RetrievedPart> parts = retrieval_.parts(topic);
       if (parts.empty()) throw Error("no passage has words of it");
@@ -55,10 +54,7 @@ class TopicRun {
       if (!result.error.empty()) throw Error(result.error, result.remedies);
       write(topic, parts, result);
     } catch (const Error& error) {
-      messages_.error(fmt::format("question {}: {}", in_quotes(topic), advised(error)));
-      if (results_.has_rows()) {
-        results_.add(JsonLine().add("question", topic).add("error", advised(error)));
-      }
+      tell_failure("question", topic, error, messages_, results_);
     }
     results_.flush();
   }

@@ -26,7 +26,7 @@ enum class FileFault {
   /// Another kind of file than one that has a text, or than its name says.
   other_kind,
   damaged,
-  /// By a password or by the rights of a shop.
+  /// A password, or the rights of a shop, keep the text.
   locked,
   /// Beyond the limits that keep a hostile file from taking all memory or time.
   too_large,

@@ -34,7 +34,7 @@ void keep_whole_words(RetrievedPart& part, CharacterSpan passage, std::int64_t c
   part.span = {begin, end};
 }
 
-/// By how much of the best score another one falls behind it.
+/// The share of the best score by which another one falls behind it.
 double share_behind(float best, float score) {
   constexpr float kLeast = 1e-6f;
   return double{best - score} / double{std::max(std::abs(best), kLeast)};

@@ -33,7 +33,7 @@ DocumentContents open_document_text(const std::string& content);
 bool is_epub_book(DocumentSource& source);
 DocumentContents epub_book(DocumentSource& source);
 
-/// By pdftotext of poppler-utils.
+/// PDF: pdftotext of poppler-utils reads it.
 bool is_pdf(DocumentSource& source);
 DocumentContents pdf_text(DocumentSource& source);
 /// The output of pdftotext, which has a form feed behind each page.

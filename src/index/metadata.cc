@@ -137,6 +137,10 @@ FieldValue value_of(std::string field, std::string text) {
   return value;
 }
 
+std::string scalar_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : json_text(value);
+}
+
 void add_values(const std::string& field, const Json& value, std::vector<FieldValue>& values) {
   if (value.is_null()) return;
   if (value.is_object()) {
@@ -148,8 +152,7 @@ void add_values(const std::string& field, const Json& value, std::vector<FieldVa
   } else if (value.is_array()) {
     for (const Json& one : value) add_values(field, one, values);
   } else {
-    values.push_back(
-        value_of(field, value.is_string() ? value.get<std::string>() : json_text(value)));
+    values.push_back(value_of(field, scalar_text(value)));
   }
 }
 
@@ -214,10 +217,6 @@ constexpr std::array<Operator, 8> kOperators = {{{"!=", Comparison::unequal},
 
 constexpr std::string_view kExpected =
     "FIELD=VALUE, FIELD!=VALUE, FIELD>=VALUE, FIELD<=VALUE, FIELD>VALUE, FIELD<VALUE or FIELD~PART";
-
-std::string scalar_text(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : json_text(value);
-}
 
 /// A scalar behind an operator: in quotation marks where it would be read otherwise.
 std::string operand_of(const Json& value) {

@@ -143,13 +143,12 @@ std::vector<Index> MetadataStore::documents(std::span<const Condition> condition
   Statement last = database_.prepare("SELECT ifnull(max(id), 0) FROM documents");
   last.step();
   const std::size_t size = static_cast<std::size_t>(last.integer(0)) + 1;
-  Bits all(size, conditions.empty());
-  if (conditions.empty()) all[0] = false;
-  bool is_first = true;
+  Bits all(size, true);
+  // Numbers of documents begin with 1.
+  all[0] = false;
   for (const Condition& condition : conditions) {
     const Bits one = holding(condition, size);
-    for (std::size_t i = 0; i < size; ++i) all[i] = (is_first || all[i]) && one[i];
-    is_first = false;
+    for (std::size_t i = 0; i < size; ++i) all[i] = all[i] && one[i];
   }
   std::vector<Index> found;
   for (std::size_t i = 0; i < size; ++i) {

@@ -98,12 +98,8 @@ bool may_be_digits(const Json& value) {
   return text.size() >= kDigits && text.find_first_not_of("-0123456789") == std::string::npos;
 }
 
-/// Whether the text of the object is needed to write its id as it stands there.
-bool needs_text(const Json& object, const DataOptions& options) {
-  std::string name;
-  const Json* id = id_member(object, options, name);
-  return id != nullptr && (id->is_number_float() || may_be_digits(*id));
-}
+/// Whether only the text of the object says how its id is written.
+bool needs_text(const Json& id) { return id.is_number_float() || may_be_digits(id); }
 
 /// The list of records that a JSON value holds.
 const Json& records_of(const Json& value, const std::string& path) {
@@ -128,7 +124,7 @@ std::string id_number(const Json& object, std::string_view text, const DataOptio
   const Json* id = id_member(object, options, name);
   if (id == nullptr) return {};
   if (id->is_number_integer() || id->is_boolean()) return id->dump();
-  if (!needs_text(object, options)) return {};
+  if (!needs_text(*id)) return {};
   const std::string written = json_member(text, name);
   return written.starts_with('"') ? "" : written;
 }
@@ -161,8 +157,11 @@ namespace {
 /// The texts of the records of a file, where an id is written as it stands there; else none.
 std::vector<std::string_view> texts_of_records(std::string& text, const Json& records,
                                                const DataOptions& options) {
-  const bool are_needed =
-      std::ranges::any_of(records, [&](const Json& one) { return needs_text(one, options); });
+  const bool are_needed = std::ranges::any_of(records, [&](const Json& one) {
+    std::string name;
+    const Json* id = id_member(one, options, name);
+    return id != nullptr && needs_text(*id);
+  });
   if (!are_needed) {
     text = {};
     return {};

@@ -45,10 +45,10 @@ std::string listed(const Names& names) {
   return names.empty() ? "none" : engine::listed_columns(names);
 }
 
-std::string names_of(const Json& object) {
+Names names_in(const Json& object) {
   Names names;
   for (const auto& [name, value] : object.items()) names.push_back(name);
-  return listed(names);
+  return names;
 }
 
 std::string dumped(const Json& value) {
@@ -154,8 +154,7 @@ void take_object(std::string_view json, const FieldNames& fields, TableRow& row)
     take_fields(object, json, fields, row);
   } catch (const Error& error) {
     row.document.error = error.what();
-    if (!object.is_object()) return;
-    for (const auto& [name, value] : object.items()) row.names.push_back(name);
+    if (object.is_object()) row.names = names_in(object);
   }
 }
 
@@ -447,7 +446,8 @@ std::string table_seen_in(std::string_view text) {
   if (const Json first = object_of(lines.front()); first.is_object()) {
     const bool are_all = std::ranges::all_of(
         lines, [&](const std::string& line) { return object_of(line).is_object(); });
-    return are_all && lines.size() > 1 ? "JSON lines with the fields " + names_of(first) : "";
+    return are_all && lines.size() > 1 ? "JSON lines with the fields " + listed(names_in(first))
+                                       : "";
   }
   Names header = header_seen_in(lines);
   for (std::string& name : header) name = formats::quote(name);
