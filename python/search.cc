@@ -191,9 +191,9 @@ SearchQuery query_of(const nb::str& question, const Options& given, const Python
 }
 
 /// (unit, first, last), or None.
-nb::object place_of(const SearchHit& hit) {
-  if (!hit.place) return nb::none();
-  return nb::make_tuple(hit.place->unit, hit.place->first, hit.place->last);
+nb::object as_tuple(const std::optional<PlaceSpan>& place) {
+  if (!place) return nb::none();
+  return nb::make_tuple(place->unit, place->first, place->last);
 }
 
 Rows hits_of(const std::vector<SearchHit>& hits) {
@@ -205,7 +205,7 @@ Rows hits_of(const std::vector<SearchHit>& hits) {
     }
     list.append(nb::make_tuple(one.file, one.span.begin, one.span.end, one.score,
                                nb::cast(one.similarity), nb::cast(one.words), one.text, matched,
-                               nb::cast(one.sparse), nb::cast(one.multi), place_of(one),
+                               nb::cast(one.sparse), nb::cast(one.multi), as_tuple(one.place),
                                one.metadata));
   }
   return list;
@@ -244,13 +244,14 @@ Record text_of_file(const Path& path, const std::string& format) {
   without_gil([&] {
     std::string kind;
     const std::string bytes = input_bytes(file, [&](std::string_view beginning) {
+      const bool may_be_document = may_be_document_file(beginning);
       const FileKind found = file_kind(beginning);
-      if (!found.may_be_text()) {
+      if (!may_be_document && !found.may_be_text()) {
         kind = std::string(found.name) + (found.advice.empty() ? "" : ": ");
         kind += found.advice;
       }
-      return !kind.empty() || (!may_be_document_file(beginning) && is_binary(beginning) &&
-                               beginning.find('\0') != beginning.npos);
+      return !kind.empty() ||
+             (!may_be_document && is_binary(beginning) && beginning.find('\0') != beginning.npos);
     });
     if (!kind.empty()) {
       reason = "expected text, found " + kind;
@@ -285,6 +286,12 @@ Rows rows_of_table(const Path& path, const Options& given) {
 }
 
 void bind_files(nb::module_& module) {
+  module.def(
+      "place_of",
+      [](const Places& places, std::int64_t begin, std::int64_t end) {
+        return as_tuple(place_of({places.first, places.second}, {begin, end}));
+      },
+      "places"_a, "begin"_a, "end"_a);
   module.def(
       "joined_parts",
       [](const Rows& rows) {
@@ -372,8 +379,10 @@ void bind_search(nb::module_& module) {
             const SearchQuery query = query_of(question, given, reranker, notes, own);
             Rows parts;
             for (const RetrievedPart& one : self.retrieve(query, options)) {
+              const Places places = {one.places.unit, one.places.starts};
               parts.append(nb::make_tuple(one.file, one.span.begin, one.span.end, one.score,
-                                          one.text, one.metadata));
+                                          one.text, one.metadata,
+                                          as_tuple(place_of(one.places, one.span)), places));
             }
             Notes::warn(notes.take());
             return parts;

@@ -67,6 +67,13 @@ std::deque<Asked> parsed(Document document) {
     // The bytes of a list are read once.
     document.bytes = 0;
   };
+  if (value.is_discarded() && text.find('\n') != std::string::npos) {
+    document.error =
+        "expected one JSON value on several lines, found something else: write each question on "
+        "one line (jq -c .)";
+    all.push_back({std::move(document)});
+    return all;
+  }
   if (!value.is_array()) {
     add(value.is_object(), text);
     return all;
@@ -165,8 +172,10 @@ void add_choose(CLI::App& program, Action& action) {
            "The model needs a head for multiple choice, which reads every answer apart, or for "
            "candidate scoring, which reads all of them together before the text. Each line of "
            "FILES is a JSON object with the text in context, the question in question and the "
-           "answers in choices; or WikiHop's supports, query and candidates, also as its files "
-           "have them: one list of objects on a line. --stride is for candidate scoring alone.",
+           "answers in choices; or WikiHop's supports, query and candidates. A file may also be "
+           "one "
+           "list of objects, or one object, on one line or several. --stride is for candidate "
+           "scoring alone.",
        .examples = "longformer choose MODEL questions.jsonl --json\n"
                    "longformer choose MODEL wikihop.jsonl --stride 0\n"
                    "longformer choose MODEL --context-file novel.txt --question \"Who did it?\" "
@@ -175,7 +184,7 @@ void add_choose(CLI::App& program, Action& action) {
   verb.add_option("FILES", flags->inputs.files, "questions, one on a line; - is stdin, the default")
       ->type_name("");
   flags->inputs.lines = true;
-  flags->inputs.skips_blank_lines = true;
+  flags->inputs.are_json = true;
   verb.add_option("--context-file", flags->context_file, "the text that the question is about")
       ->type_name("FILE");
   verb.add_option("--question", flags->question, "the question")->type_name("TEXT");

@@ -127,7 +127,7 @@ Inputs::Inputs(const InputOptions& options, Messages& messages)
 
 void Inputs::look_into_folders() {
   // Lines of questions are no documents, so a folder has none of them.
-  if (options_.skips_blank_lines) return;
+  if (options_.are_json) return;
   FoundFiles found = find_files(options_.files, {}, [](std::size_t) {});
   if (found.folders.empty()) return;
   for (const std::string& error : found.errors) messages_.error(error);
@@ -225,17 +225,31 @@ bool Inputs::next_line(Document& document) {
       if (!lines_->next(document.text)) {
         return is_wrong_end(document, lines_->number() == 0 ? kNothing : kBlank);
       }
-    } while (options_.skips_blank_lines &&
-             document.text.find_first_not_of(" \t") == std::string::npos);
+    } while (options_.are_json && document.text.find_first_not_of(" \t") == std::string::npos);
+    document.line = lines_->number();
+    document.bytes = lines_->bytes();
+    if (options_.are_json && !std::exchange(has_documents_, true)) add_rest(document);
   } catch (const Error& error) {
     document.error = without_name(error, document);
     lines_.reset();
     return true;
   }
   has_documents_ = true;
-  document.bytes = lines_->bytes();
-  document.line = lines_->number();
   return true;
+}
+
+void Inputs::add_rest(Document& document) {
+  const std::size_t last = document.text.find_last_not_of(" \t\r");
+  const std::size_t first = document.text.find_first_not_of(" \t");
+  // A line that ends in none of these is a value, or a broken one.
+  const bool is_begun = std::string_view("{[").find(document.text[first]) != std::string_view::npos;
+  if (!is_begun || std::string_view("{[,:").find(document.text[last]) == std::string_view::npos) {
+    return;
+  }
+  for (std::string line; lines_->next(line);) {
+    document.text.append("\n").append(line);
+    document.bytes += lines_->bytes();
+  }
 }
 
 bool Inputs::next_row(Document& document) {

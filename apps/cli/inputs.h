@@ -75,8 +75,9 @@ struct InputOptions {
   std::vector<std::string> texts = {};
   /// Each line is a document.
   bool lines = false;
-  /// Blank lines are no documents, as in files of JSON lines.
-  bool skips_blank_lines = false;
+  /// Lines are JSON: blank ones are no documents, and a file whose first line is not all of its
+  /// value is one document.
+  bool are_json = false;
   /// Fields and form of tables. The encoding is that of all inputs, which are tables if their names
   /// say so.
   DataOptions table = {};
@@ -126,6 +127,8 @@ class Inputs {
   /// Begins with the lines or rows of a file; false leaves the reason in the document.
   bool open(Document& document);
   bool next_line(Document& document);
+  /// Adds the lines that follow the first one of JSON which goes on over several lines.
+  void add_rest(Document& document);
   bool next_row(Document& document);
   /// The end of a file that holds many documents: whether it is an error, which the document says.
   bool is_wrong_end(Document& document, const char* nothing);

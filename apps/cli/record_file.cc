@@ -17,14 +17,6 @@
 namespace longformer::cli {
 namespace {
 
-/// A field by RFC 4180.
-std::string field_of(const std::string& text, char separator) {
-  if (text.find_first_of(std::string("\"\r\n") + separator) == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char letter : text) quoted.append(letter == '"' ? 2 : 1, letter);
-  return quoted + '"';
-}
-
 /// The values of an object by their names, as they are written.
 using Values = std::unordered_map<std::string, std::string>;
 
@@ -41,8 +33,8 @@ std::string cell_of(const Values& values, const std::string& key, char separator
   const auto found = values.find(key);
   if (found == values.end() || found->second == "null") return "";
   const bool is_text = found->second.starts_with('"');
-  return field_of(is_text ? nlohmann::json::parse(found->second).get<std::string>() : found->second,
-                  separator);
+  return table_field(
+      is_text ? nlohmann::json::parse(found->second).get<std::string>() : found->second, separator);
 }
 
 /// A row of fields that are ready.
@@ -51,6 +43,13 @@ std::string row_of(const std::vector<std::string>& fields, char separator) {
 }
 
 }  // namespace
+
+std::string table_field(const std::string& text, char separator) {
+  if (text.find_first_of(std::string("\"\r\n") + separator) == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char letter : text) quoted.append(letter == '"' ? 2 : 1, letter);
+  return quoted + '"';
+}
 
 void check_record_file(const std::string& option, const std::string& file) {
   constexpr std::array<std::string_view, 6> kKnown = {"",      ".jsonl", ".ndjson",
@@ -73,7 +72,7 @@ void RecordFile::set_columns(std::vector<std::string> columns) { columns_ = std:
 void RecordFile::write_header() {
   if (std::exchange(has_header_, true)) return;
   std::vector<std::string> fields;
-  for (const std::string& name : columns_) fields.push_back(field_of(name, separator_));
+  for (const std::string& name : columns_) fields.push_back(table_field(name, separator_));
   output_.write(row_of(fields, separator_));
 }
 

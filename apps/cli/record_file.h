@@ -14,6 +14,9 @@ namespace longformer::cli {
 /// column for each key), or none of an ending, for lines. An empty name passes.
 void check_record_file(const std::string& option, const std::string& file);
 
+/// A field of a table, in quotation marks where it needs them (RFC 4180).
+std::string table_field(const std::string& text, char separator);
+
 class RecordFile {
  public:
   /// The name must have passed check_record_file.

@@ -522,6 +522,12 @@ std::string Library::text(const std::string& id, CharacterSpan& span) const {
   return std::string(text.substr(begin, skip(text, begin, span.end - span.begin) - begin));
 }
 
+DocumentPlaces Library::places(const std::string& id) const {
+  const std::lock_guard lock(contents_->mutex);
+  if (contents_->reading.contains(id)) return {};
+  return contents_->index.places(contents_->find(id).name);
+}
+
 LibraryHits Library::search(SearchQuery query, std::span<const std::string> ids) const {
   Contents& all = *contents_;
   QuestionVectors vector;

@@ -91,6 +91,9 @@ class Library {
   /// the text while the process that has read it lives; else blanks and line breaks stand for it,
   /// as SearchIndex::text() gives them. Throws Failure as find().
   std::string text(const std::string& id, CharacterSpan& span) const;
+  /// The pages, paragraphs or chapters of a whole document; none where it has none.
+  /// Throws Failure as find().
+  DocumentPlaces places(const std::string& id) const;
   /// Searches in some documents; without ids in all. Throws Failure as find(), and Error.
   LibraryHits search(SearchQuery query, std::span<const std::string> ids) const;
   /// Searches in texts that nobody keeps. Throws Error.

@@ -10,14 +10,13 @@
 #include "failure.h"
 #include "http_text.h"
 #include "inputs.h"
-#include "routes_rerank.h"
+#include "library_search.h"
 #include "schemas.h"
 
 namespace longformer::server {
 namespace {
 
 constexpr std::size_t kLongestName = 4096;
-constexpr std::int64_t kMostHits = 10000;
 
 std::string json_of(const LibraryDocument& document) {
   JsonLine json;
@@ -37,16 +36,6 @@ std::string metadata_of(const Json* value) {
   return value->dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Conditions on metadata, of `filters`. Throws Failure.
-std::vector<std::string> filter_of(const Json* value) {
-  if (value == nullptr || value->is_null()) return {};
-  try {
-    return search_filter(value->dump(-1, ' ', false, Json::error_handler_t::replace));
-  } catch (const Error& error) {
-    throw Failure(422, "Validation", fmt::format("`filters`: {}", error.reason()));
-  }
-}
-
 /// JSON in the address, null where there is none. Throws Failure.
 Json json_of_address(const HttpRequest& request, const char* key) {
   const auto text = request.query_value(key);
@@ -61,9 +50,11 @@ DocumentContents contents_of(std::string_view body, const std::string& name) {
   // The name says nothing here: it is a label.
   FileOutcome outcome = file_contents(body, {});
   if (outcome.contents) return std::move(*outcome.contents);
-  const std::string error = outcome.fault == FileFault::none
-                                ? "expected a file of the type that the request says, found text"
-                                : outcome.error;
+  const std::string error =
+      outcome.fault == FileFault::none
+          ? "expected a PDF, a Word document, an OpenDocument text or an EPUB "
+            "book, found bytes of another kind"
+          : outcome.error;
   throw Failure(422, "Validation", fmt::format("{}: {}", name, error));
 }
 
@@ -136,27 +127,13 @@ std::optional<HttpResponse> add_document(Api& api, ApiCall& call) {
   return std::nullopt;
 }
 
-/// The one text of a question has no number, and its conditions are `filters`.
-Error about_query(const Error& error) {
-  if (error.option() == "filter") {
-    ErrorParts parts = error.parts();
-    parts.subject = parts.option = "filters";
-    return Error(std::move(parts));
-  }
-  if (!error.document()) return error;
-  ErrorParts parts = error.parts();
-  parts.document.reset();
-  parts.option = "query";
-  return Error(std::move(parts));
-}
-
 std::optional<HttpResponse> list_documents(Api& api, ApiCall& call) {
   const Json filters = json_of_address(call.request, "filters");
   std::vector<LibraryDocument> documents;
   try {
     documents = api.library().list(filter_of(&filters));
   } catch (const Error& error) {
-    throw failure_of(about_query(error), "filters");
+    throw failure_of(about_query(error, "filters"), "filters");
   }
   const std::string list = json_list(
       documents,
@@ -187,12 +164,6 @@ std::int64_t position_of(const HttpRequest& request, const char* key, std::int64
   return value;
 }
 
-/// Offsets of a document, whose text is only read where they are no code points.
-Offsets offsets_of(Api& api, const HttpRequest& request, const std::string& id) {
-  CharacterSpan all = {0, INT64_MAX};
-  return {request, counts_units(request) ? api.library().text(id, all) : std::string()};
-}
-
 std::optional<HttpResponse> show_text(Api& api, ApiCall& call) {
   const std::string& id = call.parts.at(0);
   const Offsets offsets = offsets_of(api, call.request, id);
@@ -201,37 +172,6 @@ std::optional<HttpResponse> show_text(Api& api, ApiCall& call) {
   const std::string text = api.library().text(id, span);
   const auto [start, end] = offsets.of(span);
   return json_response(JsonLine().add("text", text).add("start", start).add("end", end).object());
-}
-
-SearchMode mode_of(const Json& body) {
-  const std::string mode = text_of(body, "mode").value_or("hybrid");
-  if (mode == "hybrid") return SearchMode::hybrid;
-  if (mode == "dense") return SearchMode::dense;
-  if (mode == "sparse") return SearchMode::sparse;
-  if (mode == "multi") return SearchMode::multi;
-  if (mode == "words" || mode == "lexical") return SearchMode::lexical;
-  refuse("`mode`: expected hybrid, dense, words, sparse or multi, found '" + mode + "'");
-}
-
-SearchQuery query_of(const Api& api, const ApiCall& call) {
-  SearchQuery query;
-  query.question = needed_text(call.body, "query");
-  query.top_k = whole_of(call.body, "top_k", 1, kMostHits).value_or(10);
-  query.mode = mode_of(call.body);
-  query.phrases = truth_of(call.body, "phrases").value_or(true);
-  query.too_long = too_long_of(api, call, call.body);
-  query.prompt = text_of(call.body, "prompt");
-  query.filter = filter_of(member(call.body, "filters"));
-  if (const auto name = text_of(call.body, "prompt_name"); name && !query.prompt) {
-    EmbedOptions options;
-    options.prompt_name = name;
-    try {
-      query.prompt = api.model_for(call, Ability::embed).embedder->prompt(options);
-    } catch (const Error& error) {
-      throw Failure(422, "Validation", error.what());
-    }
-  }
-  return query;
 }
 
 JsonLine json_of(const LibraryHit& found, bool is_text, const Offsets& offsets,
@@ -271,63 +211,15 @@ std::optional<std::vector<std::string>> texts_to_search(const Api& api, const Ap
   return texts;
 }
 
-/// A third stage of a search: a cross-encoder gives the best passages their scores.
-struct ThirdStage {
-  const Reranker& reranker;
-  std::int64_t depth = SearchQuery().rerank_depth;
-};
-
-/// `rerank`: the name of a reranker that is served; an empty one stands for the first.
-std::optional<ThirdStage> third_stage_of(const Api& api, const ApiCall& call) {
-  const auto depth = whole_of(call.body, "rerank_depth", 1, kMostHits);
-  const auto name = text_of(call.body, "rerank");
-  if (!name && depth) refuse("`rerank_depth`: expected a reranker in `rerank` beside it");
-  if (!name) return std::nullopt;
-  ThirdStage stage = {*api.models().find(*name, Ability::rerank).reranker};
-  stage.depth = depth.value_or(stage.depth);
-  return stage;
-}
-
-void rerank(const Api& api, ApiCall& call, const ThirdStage& stage, std::vector<LibraryHit>& hits) {
-  Ranking ranking = {.reranker = stage.reranker,
-                     .query = needed_text(call.body, "query"),
-                     .texts = {},
-                     .list = "rerank"};
-  for (const LibraryHit& found : hits) ranking.texts.push_back(found.hit.text);
-  std::vector<LibraryHit> ordered;
-  for (const RankedText& one : ranked(api, call, ranking)) {
-    ordered.push_back(std::move(hits[one.index]));
-    ordered.back().hit.score = one.outcome.score;
-  }
-  hits = std::move(ordered);
-}
-
 std::optional<HttpResponse> search(Api& api, ApiCall& call) {
   const auto begin = std::chrono::steady_clock::now();
-  SearchQuery query = query_of(api, call);
-  const auto third_stage = third_stage_of(api, call);
-  const auto top_k = static_cast<std::size_t>(query.top_k);
-  if (third_stage) query.top_k = std::max(query.top_k, third_stage->depth);
-  std::string note;
-  query.note = [&note](const std::string& sentence) { note = sentence; };
-  const auto texts = texts_to_search(api, call);
-  if (texts && !query.filter.empty())
-    refuse("`filters`: expected none beside `texts`, which have no metadata");
-  const auto ids = texts_of(call.body, "documents").value_or(std::vector<std::string>());
-  call.lengths.inputs = 1;
-  call.lengths.characters = characters_of(query.question);
-  LibraryHits found;
-  try {
-    found = texts ? api.library().search_texts(query, *texts) : api.library().search(query, ids);
-  } catch (const Error& error) {
-    throw failure_of(about_query(error), "query");
-  }
-  if (third_stage) {
-    rerank(api, call, *third_stage, found.hits);
-    found.hits.resize(std::min(found.hits.size(), top_k));
-  }
+  LibrarySearch asked = {.query = query_of(api, call, "query"),
+                         .texts = texts_to_search(api, call)};
+  asked.query.top_k = whole_of(call.body, "top_k", 1, kMostHits).value_or(10);
+  const FoundPassages found = passages_for(api, call, std::move(asked));
   std::vector<JsonLine> hits;
   std::map<std::string, Offsets> offsets;
+  const auto texts = texts_of(call.body, "texts");
   for (const LibraryHit& hit : found.hits) {
     auto known = offsets.find(hit.document);
     if (known == offsets.end()) {
@@ -342,7 +234,7 @@ std::optional<HttpResponse> search(Api& api, ApiCall& call) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   JsonLine json;
   json.add_objects("hits", hits).add("passages", found.passages);
-  if (!note.empty()) json.add("note", note);
+  if (!found.note.empty()) json.add("note", found.note);
   return json_response(json.add("seconds", seconds.count()).object());
 }
 
@@ -365,31 +257,12 @@ std::vector<ApiField> document_fields() {
           {"metadata", optional_schema("object")}};
 }
 
-Json optional_texts() {
-  return optional_schema(Json{{"type", "array"}, {"items", {{"type", "string"}}}});
-}
-
 std::vector<ApiField> search_fields() {
-  const Json top_k = {
-      {"type", "integer"}, {"minimum", 1}, {"maximum", kMostHits}, {"nullable", true}};
-  const Json mode = {{"type", "string"},
-                     {"enum", {"hybrid", "dense", "words", "sparse", "multi"}},
-                     {"nullable", true}};
-  return {{"query", text_schema(), true},
-          {"top_k", top_k},
-          {"documents", optional_texts()},
-          {"filters",
-           optional_schema(Json{
-               {"oneOf",
-                {{{"type", "object"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}}}})},
-          {"texts", optional_texts()},
-          {"mode", mode},
-          {"phrases", optional_schema("boolean")},
-          {"prompt", optional_schema("string")},
-          {"prompt_name", optional_schema("string")},
-          {"rerank", optional_schema("string")},
-          {"rerank_depth", top_k},
-          truncate_field()};
+  std::vector<ApiField> all = {
+      {"query", text_schema(), true}, {"top_k", hits_schema()}, {"texts", optional_texts_schema()}};
+  std::ranges::move(query_fields(), std::back_inserter(all));
+  all.push_back(truncate_field());
+  return all;
 }
 
 std::vector<ApiField> compare_fields() {

@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "failure.h"
+#include "library_search.h"
 #include "schemas.h"
 
 namespace longformer::server {
@@ -24,16 +27,22 @@ JsonLine with_lengths(const Lengths& lengths) {
   return json.add("segments", lengths.segments);
 }
 
-}  // namespace
-
-AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& answerer,
-                       const Question& question, const Json& where) {
+AnswerOptions answer_options_of(const Api& api, const ApiCall& call,
+                                const QuestionAnswerer& answerer, const Json& where) {
   AnswerOptions options;
   options.too_long = too_long_of(api, call, where);
   options.stride = usual_stride(answerer.model(), options.stride);
   options.max_answer_tokens = std::min(options.max_answer_tokens, options.stride);
   options.batch_tokens = batch_tokens_of(api, answerer.model());
   read_fields(request_options(fields(options)), where);
+  return options;
+}
+
+}  // namespace
+
+AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& answerer,
+                       const Question& question, const Json& where) {
+  const AnswerOptions options = answer_options_of(api, call, answerer, where);
   AnswerOutcome found;
   try {
     answerer.answer(
@@ -49,8 +58,44 @@ AnswerOutcome answered(const Api& api, ApiCall& call, const QuestionAnswerer& an
 
 namespace {
 
+/// Answers out of what a search in the library finds.
+HttpResponse answer_retrieved(Api& api, ApiCall& call, const QuestionAnswerer& answerer) {
+  if (truth_of(call.body, "no_answer").value_or(false)) {
+    refuse("`no_answer`: expected none beside `retrieve`, which compares the answers of all parts");
+  }
+  const AnswerOptions options = answer_options_of(api, call, answerer, call.body);
+  const RetrievedParts read = parts_for(api, call, "question");
+  RetrievedAnswers found;
+  try {
+    found =
+        answers_in(read.parts, needed_text(call.body, "question"), answerer, options, read.options);
+  } catch (const Error& error) {
+    throw failure_of(about_query(error, "question"), "question");
+  }
+  std::vector<JsonLine> answers;
+  for (const RetrievedAnswer& one : found.answers) {
+    const std::string& document = read.parts[one.part].file;
+    const auto [start, end] = offsets_of(api, call.request, document).of(one.answer.span);
+    JsonLine& row = answers.emplace_back();
+    row.add("answer", one.answer.text).add("score", one.answer.score);
+    row.add("logit", one.answer.logit).add("document", document).add("name", read.names[one.part]);
+    row.add("start", start).add("end", end);
+    if (one.answer.place) row.add_json("place", to_json(*one.answer.place));
+    row.add("part", static_cast<std::int64_t>(one.part)).add("rank", one.rank);
+  }
+  count(call.lengths, found.tokens, 0, std::ssize(read.parts));
+  JsonLine json;
+  json.add_objects("answers", answers).add_objects("read", parts_json(api, call.request, read));
+  if (!read.note.empty()) json.add("note", read.note);
+  json.add_members(with_lengths(call.lengths).object());
+  return json_response(json.object());
+}
+
 std::optional<HttpResponse> answer(Api& api, ApiCall& call) {
   const QuestionAnswerer& answerer = *api.model_for(call, Ability::answer).answerer;
+  if (is_retrieved(call, std::array{"context", "document"})) {
+    return answer_retrieved(api, call, answerer);
+  }
   Question question;
   question.question = needed_text(call.body, "question");
   question.text = text_or_document(api, call, "context");
@@ -86,6 +131,8 @@ std::vector<ApiField> answer_fields() {
                                model_field()};
   AnswerOptions options;
   append_options(all, request_options(fields(options)));
+  std::ranges::move(retrieve_fields({"retrieve", "around", "search_weight"}),
+                    std::back_inserter(all));
   return all;
 }
 
@@ -358,38 +405,40 @@ std::optional<HttpResponse> resolve(Api& api, ApiCall& call) {
 }  // namespace
 
 std::vector<Route> task_routes() {
-  return {{.method = "POST",
-           .path = "/qa",
-           .summary = "Answers to a question, as spans of a text of any length.",
-           .handler = answer,
-           .ability = Ability::answer,
-           .fields = answer_fields,
-           .one_of = {"context", "document"}},
-          {.method = "POST",
-           .path = "/ner",
-           .summary = "The entities of each text.",
-           .handler = tag,
-           .ability = Ability::tag,
-           .fields = tag_fields},
-          {.method = "POST",
-           .path = "/fill-mask",
-           .summary = "The likeliest tokens for each mask of a text.",
-           .handler = fill,
-           .ability = Ability::fill,
-           .fields = fill_fields},
-          {.method = "POST",
-           .path = "/choose",
-           .summary = "The best of several answers.",
-           .handler = choose,
-           .ability = Ability::choose,
-           .fields = choose_fields},
-          {.method = "POST",
-           .path = "/coref",
-           .summary = "Mentions that mean the same.",
-           .handler = resolve,
-           .ability = Ability::resolve,
-           .fields = resolve_fields,
-           .one_of = {"inputs", "document"}}};
+  return {
+      {.method = "POST",
+       .path = "/qa",
+       .summary = "Answers to a question, as spans of a text of any length, or of what a search "
+                  "finds.",
+       .handler = answer,
+       .ability = Ability::answer,
+       .fields = answer_fields,
+       .one_of = {"context", "document", "retrieve"}},
+      {.method = "POST",
+       .path = "/ner",
+       .summary = "The entities of each text.",
+       .handler = tag,
+       .ability = Ability::tag,
+       .fields = tag_fields},
+      {.method = "POST",
+       .path = "/fill-mask",
+       .summary = "The likeliest tokens for each mask of a text.",
+       .handler = fill,
+       .ability = Ability::fill,
+       .fields = fill_fields},
+      {.method = "POST",
+       .path = "/choose",
+       .summary = "The best of several answers.",
+       .handler = choose,
+       .ability = Ability::choose,
+       .fields = choose_fields},
+      {.method = "POST",
+       .path = "/coref",
+       .summary = "Mentions that mean the same.",
+       .handler = resolve,
+       .ability = Ability::resolve,
+       .fields = resolve_fields,
+       .one_of = {"inputs", "document"}}};
 }
 
 }  // namespace longformer::server

@@ -1,8 +1,12 @@
 // Texts about texts: /summarize and /generate, whole or as a stream of events.
 #include <fmt/format.h>
 
+#include <array>
+#include <iterator>
+
 #include "event_stream.h"
 #include "failure.h"
+#include "library_search.h"
 #include "routes_tasks.h"
 #include "schemas.h"
 
@@ -114,6 +118,9 @@ struct Writing {
   const TextGenerator& writer;
   GenerationRequest request;
   bool is_summary = true;
+  /// Members of the answer about what a search has found, as a JSON object; empty: it was not
+  /// asked.
+  std::string read = {};
 };
 
 std::string done_json(const Writing& writing, const WrittenDocument& found) {
@@ -130,7 +137,9 @@ std::string done_json(const Writing& writing, const WrittenDocument& found) {
   json.add("summary_text", text).add("tokens_in", found.source_tokens - found.truncated);
   json.add("tokens_out", tokens).add("finish_reason", finish_reason(found, most));
   json.add("tokens", found.source_tokens).add("truncated", found.truncated);
-  return json.add("segments", found.segments).object();
+  json.add("segments", found.segments);
+  if (!writing.read.empty()) json.add_members(writing.read);
+  return json.object();
 }
 
 /// Events as the text grows; the client may be gone at any time.
@@ -162,11 +171,28 @@ void stream_text(ApiCall& call, const Writing& writing, const std::string& text)
   events.end();
 }
 
+/// One text of all that a search in the library finds about a question.
+std::string retrieved_text(Api& api, ApiCall& call, Writing& writing) {
+  const RetrievedParts found = parts_for(api, call, "question");
+  if (found.parts.empty()) {
+    throw Failure(422, "Validation", "`question`: expected passages about it, found none");
+  }
+  std::string text = joined_text(found.parts);
+  call.lengths.characters += characters_of(text);
+  JsonLine json;
+  json.add_objects("read", parts_json(api, call.request, found));
+  if (!found.note.empty()) json.add("note", found.note);
+  writing.read = json.object();
+  return text;
+}
+
 std::optional<HttpResponse> write_text(Api& api, ApiCall& call, bool is_summary) {
   const TextGenerator& writer = *api.model_for(call, Ability::write).writer;
-  const std::string text = text_or_document(api, call, "inputs");
   Writing writing = {
       .writer = writer, .request = writing_request(api, call, call.body), .is_summary = is_summary};
+  const bool is_searched = is_summary && is_retrieved(call, std::array{"inputs", "document"});
+  const std::string text =
+      is_searched ? retrieved_text(api, call, writing) : text_or_document(api, call, "inputs");
   if (is_summary) writing.request = writer.for_summaries(std::move(writing.request));
   if (wants_stream(call)) {
     stream_text(call, writing, text);
@@ -183,23 +209,33 @@ std::optional<HttpResponse> generate(Api& api, ApiCall& call) {
   return write_text(api, call, false);
 }
 
+/// /generate writes about a text, and has no search before it.
+std::vector<ApiField> summary_fields() {
+  std::vector<ApiField> all = writing_fields();
+  all.push_back({"question", optional_schema("string")});
+  std::ranges::move(retrieve_fields({"retrieve", "around"}), std::back_inserter(all));
+  return all;
+}
+
 }  // namespace
 
 std::vector<Route> writing_routes() {
-  return {{.method = "POST",
-           .path = "/summarize",
-           .summary = "A summary of a text of any length; as a stream of events where asked for.",
-           .handler = summarize,
-           .ability = Ability::write,
-           .fields = writing_fields,
-           .one_of = {"inputs", "document"}},
-          {.method = "POST",
-           .path = "/generate",
-           .summary = "The texts that a decoder writes about a text; as a stream where asked for.",
-           .handler = generate,
-           .ability = Ability::write,
-           .fields = writing_fields,
-           .one_of = {"inputs", "document"}}};
+  return {
+      {.method = "POST",
+       .path = "/summarize",
+       .summary = "A summary of a text of any length, or of what a search finds; as a stream of "
+                  "events where asked for.",
+       .handler = summarize,
+       .ability = Ability::write,
+       .fields = summary_fields,
+       .one_of = {"inputs", "document", "retrieve"}},
+      {.method = "POST",
+       .path = "/generate",
+       .summary = "The texts that a decoder writes about a text; as a stream where asked for.",
+       .handler = generate,
+       .ability = Ability::write,
+       .fields = writing_fields,
+       .one_of = {"inputs", "document"}}};
 }
 
 }  // namespace longformer::server

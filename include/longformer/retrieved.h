@@ -3,10 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "longformer/options.h"
+#include "longformer/places.h"
 #include "longformer/search.h"
 #include "longformer/tasks.h"
 
@@ -35,10 +38,26 @@ struct RetrievedPart {
   std::string text;
   /// The metadata of its document, as a JSON object; empty: none.
   std::string metadata = {};
+  /// Those of the whole document.
+  DocumentPlaces places = {};
 };
 
-/// {"file", "begin", "end", "score", "metadata"}, without the text.
+/// {"file", "begin", "end", "place", "score", "metadata"}, without the text.
 std::string to_json(const RetrievedPart& part);
+
+/// The documents that passages were found in.
+struct PassageDocuments {
+  /// Characters of a document; absent where it is gone.
+  std::function<std::optional<std::int64_t>(const std::string& file)> characters;
+  std::function<std::string(const std::string& file, CharacterSpan span)> text;
+  std::function<DocumentPlaces(const std::string& file)> places;
+};
+
+/// The parts around passages that a search has found, best first. Passages of documents that are
+/// gone are left out.
+std::vector<RetrievedPart> parts_around(std::vector<SearchHit> passages,
+                                        const PassageDocuments& documents,
+                                        const RetrieveOptions& options = {});
 
 /// The parts around the best passages for a question, best first. `embedder` may be null for a
 /// search by words; query.top_k has no meaning. Throws Error as SearchIndex::query().
@@ -48,7 +67,7 @@ std::vector<RetrievedPart> retrieved_parts(const SearchIndex& index, const Embed
 struct RetrievedAnswer {
   /// The number of its part.
   std::size_t part = 0;
-  /// In characters of the document.
+  /// In characters of the document, with their place where it has any.
   Answer answer;
   /// Answers are ordered by this: the logit, less what the search counts.
   float rank = 0;

@@ -283,6 +283,9 @@ class SearchIndex {
   /// a line break. So every character is in its place. Throws Error for a name that is not in the
   /// index.
   std::string text(const std::string& name, CharacterSpan span) const;
+  /// The pages, paragraphs or chapters of a document; none where it has none. Throws Error as
+  /// text().
+  DocumentPlaces places(const std::string& name) const;
   /// The passages of a document with their vectors. Throws Error as text().
   Embedding vectors(const std::string& name) const;
   /// Compares two documents by the vectors of the index, without a model. Throws Error as text().

@@ -78,6 +78,9 @@ class RetrievedPart:
     score: float
     text: str
     metadata: dict[str, Any] = field(default_factory=dict)
+    #: ("page", 3, 4), as in SearchHit.
+    place: tuple[str, int, int] | None = None
+    _places: tuple[str, list[int]] = field(default=("", []), repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class RetrievedAnswer:
     rank: float
     #: The part that it was read in.
     part: RetrievedPart
+    #: ("page", 3, 3), as in SearchHit.
+    place: tuple[str, int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -482,7 +487,7 @@ class SearchIndex:
         where they touch, best first. All else is as in query."""
         options = given(locals(), "question", "rerank") | {"filter": _filter_of(filter)}
         rows = self._native.retrieve(as_text(question, "question"), options, _reranker_of(rerank))
-        return [RetrievedPart(*_row_of(row)) for row in rows]
+        return [RetrievedPart(*_row_of(row[:6]), *row[6:]) for row in rows]
 
     @options_of_call(retrieve)
     @described("qa", "retrieve", but=("retrieve", "around"))
@@ -511,9 +516,9 @@ class SearchIndex:
             part = parts[one.document]
             behind = (parts[0].score - part.score) / max(abs(parts[0].score), 1e-6)
             rank = one.logit - search_weight * behind
-            answers.append(
-                RetrievedAnswer(part.file, one.begin + part.begin, one.end + part.begin, one.text, one.score, one.logit, rank, part)
-            )
+            begin, end = one.begin + part.begin, one.end + part.begin
+            place = _native.place_of(part._places, begin, end)
+            answers.append(RetrievedAnswer(part.file, begin, end, one.text, one.score, one.logit, rank, part, place))
         return sorted(answers, key=lambda answer: -answer.rank)[:top_k]
 
     @options_of_call(retrieve)

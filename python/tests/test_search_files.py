@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pathlib
+import shutil
 
 import longformer_cpp
 import pytest
@@ -12,6 +13,7 @@ from longformer_cpp import Error, SearchIndex
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
 
+DOCUMENTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "fixtures" / "documents"
 WORDS = "he was in the house and she had been there with them"
 
 
@@ -139,6 +141,20 @@ def test_answers_are_those_of_the_program(folder, notes, program):
     assert parts and all(one.part in parts and one.rank <= one.logit for one in found)
     assert [one.rank for one in found] == pytest.approx([one["rank"] for one in row["answers"]], abs=1e-4)
     assert index.answer("zzz", reader, mode="lexical") == [] and index.retrieve(question, filter="path=notes/a.txt")[0].file == "notes/a.txt"
+
+
+def test_answers_have_the_places_of_the_program(folder, tmp_path, monkeypatch, program):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(DOCUMENTS / "animals.epub", tmp_path)
+    index = SearchIndex(folder("tiny_bert"), "i", passage_tokens=16)
+    index.add_files("animals.epub")
+    reader, question = folder("tiny_longformer_qa"), "Who is Minka?"
+    (row,) = program("qa", reader, "--index", "i", "--embedder", folder("tiny_bert"), "--retrieve", 2, "--around", 20, "--top-k", 3, "--question", question, "--json")
+    parts = index.retrieve(question, retrieve=2, around=20)
+    found = index.answer(question, reader, top_k=3, retrieve=2, around=20)
+    for mine, of_program in ((parts, row["read"]), (found, row["answers"])):
+        assert [one.place for one in mine] == [tuple(one["place"].values()) for one in of_program]
+    assert found and all(one.place[0] == "chapter" for one in found)
 
 
 def test_a_summary_of_what_is_found(folder, notes, led):

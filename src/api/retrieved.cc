@@ -73,25 +73,28 @@ OptionFields fields(RetrieveOptions& options) {
 std::string to_json(const RetrievedPart& part) {
   JsonLine json;
   json.add("file", part.file).add("begin", part.span.begin).add("end", part.span.end);
+  if (const auto place = place_of(part.places, part.span)) {
+    json.add_json("place", to_json(*place));
+  }
   json.add("score", part.score);
   if (!part.metadata.empty()) json.add_json("metadata", part.metadata);
   return json.object();
 }
 
-std::vector<RetrievedPart> retrieved_parts(const SearchIndex& index, const Embedder* embedder,
-                                           SearchQuery query, const RetrieveOptions& options) {
-  query.top_k = options.retrieve;
-  std::vector<SearchHit> hits =
-      embedder == nullptr ? index.query(query) : index.query(*embedder, query);
+std::vector<RetrievedPart> parts_around(std::vector<SearchHit> passages,
+                                        const PassageDocuments& documents,
+                                        const RetrieveOptions& options) {
   std::map<std::string, std::vector<Widened>> by_document;
-  for (SearchHit& hit : hits) {
+  for (SearchHit& hit : passages) {
     const CharacterSpan span = {std::max<std::int64_t>(0, hit.span.begin - options.around),
                                 hit.span.end + options.around};
     by_document[hit.file].push_back({hit.span, span, hit.score, std::move(hit.metadata)});
   }
   std::vector<RetrievedPart> parts;
   for (auto& [file, all] : by_document) {
-    const std::int64_t characters = index.document(file).value_or(IndexedDocument()).characters;
+    const std::optional<std::int64_t> characters = documents.characters(file);
+    if (!characters) continue;
+    const DocumentPlaces places = documents.places(file);
     std::ranges::sort(all, {}, [](const Widened& one) { return one.span.begin; });
     for (auto next = all.begin(); next != all.end();) {
       Widened joined = *next;
@@ -100,18 +103,34 @@ std::vector<RetrievedPart> retrieved_parts(const SearchIndex& index, const Embed
         joined.passage.end = std::max(joined.passage.end, next->passage.end);
         joined.score = std::max(joined.score, next->score);
       }
-      joined.span.end = std::min(joined.span.end, characters);
+      joined.span.end = std::min(joined.span.end, *characters);
       RetrievedPart& part = parts.emplace_back();
       part = {.file = file,
               .span = joined.span,
               .score = joined.score,
-              .text = index.text(file, joined.span),
-              .metadata = std::move(joined.metadata)};
-      keep_whole_words(part, joined.passage, characters);
+              .text = documents.text(file, joined.span),
+              .metadata = std::move(joined.metadata),
+              .places = places};
+      keep_whole_words(part, joined.passage, *characters);
     }
   }
   std::ranges::stable_sort(parts, std::ranges::greater(), &RetrievedPart::score);
   return parts;
+}
+
+std::vector<RetrievedPart> retrieved_parts(const SearchIndex& index, const Embedder* embedder,
+                                           SearchQuery query, const RetrieveOptions& options) {
+  query.top_k = options.retrieve;
+  const PassageDocuments documents = {
+      .characters = [&](const std::string& file) -> std::optional<std::int64_t> {
+        const std::optional<IndexedDocument> document = index.document(file);
+        if (!document) return std::nullopt;
+        return document->characters;
+      },
+      .text = [&](const std::string& file, CharacterSpan span) { return index.text(file, span); },
+      .places = [&](const std::string& file) { return index.places(file); }};
+  return parts_around(embedder == nullptr ? index.query(query) : index.query(*embedder, query),
+                      documents, options);
 }
 
 RetrievedAnswers answers_in(const std::vector<RetrievedPart>& parts, const std::string& question,
@@ -130,6 +149,7 @@ RetrievedAnswers answers_in(const std::vector<RetrievedPart>& parts, const std::
     const double behind = share_behind(parts.front().score, part.score);
     for (Answer answer : outcome.answers) {
       answer.span = {answer.span.begin + part.span.begin, answer.span.end + part.span.begin};
+      answer.place = place_of(part.places, answer.span);
       const auto rank = static_cast<float>(answer.logit - options.search_weight * behind);
       found.answers.push_back({answered, std::move(answer), rank});
     }

@@ -1,6 +1,10 @@
+#include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "documents/document_fault.h"
@@ -48,6 +52,14 @@ bool has_word(std::string_view list, std::string_view word) {
   return (" " + std::string(list) + " ").find(" " + std::string(word) + " ") != std::string::npos;
 }
 
+/// Some books name no type of their pages, or one of before EPUB.
+bool is_page(std::string_view type, std::string_view file) {
+  if (type == "application/xhtml+xml" || type == "text/html") return true;
+  return std::ranges::any_of(std::array{".xhtml", ".html", ".htm"}, [&](std::string_view ending) {
+    return file.size() > ending.size() && file.ends_with(ending);
+  });
+}
+
 /// Pages in the order of reading: what stands outside of it comes last.
 std::vector<std::string> pages_in_order(const pugi::xml_node& package, const std::string& name) {
   std::map<std::string, pugi::xml_node, std::less<>> items;
@@ -58,11 +70,11 @@ std::vector<std::string> pages_in_order(const pugi::xml_node& package, const std
   for (const pugi::xml_node& reference : child_of(package, "spine").children()) {
     const auto found = items.find(value_of(reference, "idref"));
     if (found == items.end()) continue;
-    const std::string_view type = value_of(found->second, "media-type");
-    const bool is_page = type == "application/xhtml+xml" || type == "text/html";
-    if (!is_page || has_word(value_of(found->second, "properties"), "nav")) continue;
+    std::string file = referred_part(name, value_of(found->second, "href"));
+    if (!is_page(value_of(found->second, "media-type"), file)) continue;
+    if (has_word(value_of(found->second, "properties"), "nav")) continue;
     auto& list = value_of(reference, "linear") == "no" ? last : pages;
-    list.push_back(referred_part(name, value_of(found->second, "href")));
+    list.push_back(std::move(file));
   }
   pages.insert(pages.end(), last.begin(), last.end());
   return pages;

@@ -435,6 +435,18 @@ std::optional<PlaceSpan> PassageStore::place_of(Index document, Index begin, Ind
   return place;
 }
 
+DocumentPlaces PassageStore::places_of(Index document) const {
+  DocumentPlaces places;
+  if (!has_places_) return places;
+  Statement rows =
+      database_.prepare("SELECT begin, unit FROM places WHERE document = ? ORDER BY number");
+  for (rows.bind(1, document); rows.step();) {
+    places.starts.push_back(rows.integer(0));
+    places.unit = rows.text(1);
+  }
+  return places;
+}
+
 bool PassageStore::put(const NewDocument& document, std::span<const NewPassage> passages,
                        const NewVectors& vectors) const {
   std::optional<Transaction> transaction;

@@ -152,6 +152,8 @@ class PassageStore {
   /// stores the white space between passages: a single character of it is a blank; a longer gap
   /// begins and ends with a line break.
   std::string text(const DocumentRow& document, Index begin, Index end) const;
+  /// The pages, paragraphs or chapters of a document; none where it has none.
+  DocumentPlaces places_of(Index document) const;
   /// The ids of the passages of a document, ascending.
   std::vector<Index> passages_of(Index document) const;
   /// The names of the documents that passages are of.

@@ -81,6 +81,7 @@ struct AttentionFlags {
   ReportOptions report_options() const {
     ReportOptions options;
     options.format = chosen_format();
+    options.is_table = options.format == AttentionFormat::text && suffix_of(output) == ".tsv";
     const bool page = options.format == AttentionFormat::html;
     options.limits.threshold = threshold.value_or(page ? kPageThreshold : 0);
     options.limits.top_k = top_k;

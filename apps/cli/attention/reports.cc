@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention/npz.h"
+#include "record_file.h"
 
 namespace longformer::cli {
 
@@ -16,8 +17,7 @@ namespace {
 /// Lines of one pair of tokens each, fields separated by tabs.
 class TextReport final : public AttentionReport {
  public:
-  TextReport(const ReportOptions& options, Output& output)
-      : limits_(options.limits), output_(output) {}
+  TextReport(const ReportOptions& options, Output& output) : options_(options), output_(output) {}
 
   void begin(const AttentionDocument& document) override {
     document_ = &document;
@@ -27,13 +27,14 @@ class TextReport final : public AttentionReport {
 
   void add(const AttentionMap& map) override {
     const std::string map_fields =
-        fmt::format("{}\t{}\t{}", document_->source.field(), name_of(map.layer), name_of(map.head));
-    const auto token = [this](std::int64_t i) -> const std::string& {
-      return document_->tokens[static_cast<std::size_t>(i)];
+        fmt::format("{}\t{}\t{}", options_.field(document_->source.field()), name_of(map.layer),
+                    name_of(map.head));
+    const auto token = [this](std::int64_t i) {
+      return options_.field(document_->tokens[static_cast<std::size_t>(i)]);
     };
     std::string lines;
     for (std::int64_t query = 0; query < map.tokens(); ++query) {
-      for (const auto& [key, probability] : strongest(map, query, limits_)) {
+      for (const auto& [key, probability] : strongest(map, query, options_.limits)) {
         fmt::format_to(std::back_inserter(lines), "{}\t{}\t{}\t{:.6g}\t{}\t{}\n", map_fields, query,
                        key, probability, token(query), token(key));
       }
@@ -44,7 +45,7 @@ class TextReport final : public AttentionReport {
   void end() override { output_.flush(); }
 
  private:
-  AttentionLimits limits_;
+  ReportOptions options_;
   Output& output_;
   const AttentionDocument* document_ = nullptr;
   bool has_header_ = false;
@@ -154,6 +155,10 @@ class PageReport final : public AttentionReport {
 };
 
 }  // namespace
+
+std::string ReportOptions::field(const std::string& text) const {
+  return is_table ? table_field(text, '\t') : text;
+}
 
 std::unique_ptr<AttentionReport> attention_report(const ReportOptions& options, Output& output) {
   switch (options.format) {

@@ -14,9 +14,14 @@ enum class AttentionFormat { text, json, npz, html };
 
 struct ReportOptions {
   AttentionFormat format = AttentionFormat::text;
+  /// The text is a file of a table, whose fields are in quotation marks where they need them.
+  bool is_table = false;
   AttentionLimits limits;
   /// Name of the model on a page.
   std::string model;
+
+  /// A field of a line of text.
+  std::string field(const std::string& text) const;
 };
 
 /// Takes the maps of one document after the other: begin, add for every map, end.

@@ -76,9 +76,9 @@ void print_lines(Output& output, const Document& document, const SentenceAttenti
   for (std::size_t s = 0; s < shown.text.size(); ++s) {
     for (const std::size_t i : strongest(shown.shares[s], options)) {
       const Sentence& source = shown.document[i];
-      output.write(fmt::format("{}\t{}\t{:.4f}\t{}\t{}\t{}\n", document.field(),
-                               on_one_line(shown.text[s].text), shown.shares[s][i], source.begin,
-                               source.end, on_one_line(source.text)));
+      output.write(fmt::format("{}\t{}\t{:.4f}\t{}\t{}\t{}\n", options.field(document.field()),
+                               options.field(on_one_line(shown.text[s].text)), shown.shares[s][i],
+                               source.begin, source.end, options.field(on_one_line(source.text))));
     }
   }
 }

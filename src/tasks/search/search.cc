@@ -480,6 +480,10 @@ std::string SearchIndex::text(const std::string& name, CharacterSpan span) const
   return contents_->store.text(needed(contents_->store, name), span.begin, span.end);
 }
 
+DocumentPlaces SearchIndex::places(const std::string& name) const {
+  return contents_->store.places_of(needed(contents_->store, name).id);
+}
+
 Embedding SearchIndex::vectors(const std::string& name) const {
   require(kinds().dense, "{}: expected an index of dense vectors, found one of {} alone",
           contents_->store.file(), name_of(kinds()));

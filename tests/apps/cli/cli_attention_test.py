@@ -2,6 +2,7 @@
 where the numbers matter, and what it refuses."""
 
 import base64
+import csv
 import io
 import json
 import os
@@ -220,6 +221,20 @@ class TestTriplets:
             assert field[:5] == ["--text:1", str(layer), "1", str(query), str(key)]
             assert float(field[5]) == pytest.approx(probability, rel=1e-5)
             assert field[6:] == [tokens[query], tokens[key]]
+
+    def test_tables_are_quoted(self, tmp_path):
+        """Tokens with quotation marks come back from a .tsv as they are."""
+        text = 'a "b" c\u00a0d "'
+        model = FIXTURES / "tiny_roberta"
+        run("attention", model, "--text", text, "-o", "x.tsv", folder=tmp_path).works()
+        with open(tmp_path / "x.tsv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+        tokens = run("tokenize", model, "--text", text, "--json").works().json[0]["tokens"]
+        assert any('"' in token for token in tokens)
+        assert {(int(row["query"]), row["query_token"]) for row in rows} == set(enumerate(tokens))
+        assert all(row["key_token"] == tokens[int(row["key"])] for row in rows)
+        plain = run("attention", model, "--text", text).works().out.splitlines()
+        assert len(plain) == len(rows) + 1
 
     def test_top_k_and_threshold(self, longformer):
         def row(*flags):

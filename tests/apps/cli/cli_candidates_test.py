@@ -151,6 +151,24 @@ class TestChoose:
         assert len({tuple(logits) for logits in rows.values()}) == 4
         run("choose", tuned, "--global-attention", "sentences", stdin=asked).fails(2, "--global-attention", "without sentences")
 
+    def test_json_on_several_lines(self, tuned, tmp_path):
+        """A file may be one list or one object over lines; one that is broken is one error, not one for each line."""
+        asked = [question(1) | {"id": "a"}, question(2) | {"id": 7}]
+        (tmp_path / "lines").write_text("\n".join(map(json.dumps, asked)) + "\n")
+        lines = run("choose", tuned, "lines", "--json", folder=tmp_path).works().json
+        for indent in (None, 1, 4):
+            (tmp_path / "list").write_text(json.dumps(asked, indent=indent) + "\n")
+            (tmp_path / "one").write_text("\n\n" + json.dumps(asked[0], indent=indent))
+            rows = run("choose", tuned, "list", "one", "lines", "--json", folder=tmp_path).works().json
+            assert [row["logits"] for row in rows] == [row["logits"] for row in [*lines, lines[0], *lines]]
+            assert [row["id"] for row in rows] == ["a", 7, "a", "a", 7]
+        (tmp_path / "two").write_text(json.dumps(asked[0], indent=2) + "\n" + json.dumps(asked[1], indent=2))
+        said = run("choose", tuned, "two", "lines", "--json", folder=tmp_path).fails(1, "two:1", "jq -c .")
+        assert len(said.err.splitlines()) == 1
+        # Lines of which one is broken stay lines.
+        (tmp_path / "broken").write_text(json.dumps(asked[0]) + "\n{\n" + json.dumps(asked[1]) + "\n")
+        assert [row["id"] for row in run("choose", tuned, "broken", "--json", folder=tmp_path).fails(1, "broken:2").json if "logits" in row] == ["a", 7]
+
     def test_bad_input(self, tuned):
         run("choose", tuned, stdin=json.dumps(question(1) | {"candidates": []})).fails(1, "at least one choice")
         asked = question(1) | {"candidates": ["the [ent] of", "a"]}

@@ -96,6 +96,21 @@ class TestFiles:
         assert result.code == 0, result.err
         return result.json
 
+    @pytest.mark.parametrize("way", ["folder", "index"])
+    def test_answers_of_a_search_say_where_they_are(self, tmp_path, longformer, way):
+        """Those of a whole document and those of a search that finds it have the same places."""
+        reader, question = FIXTURES / "tiny_longformer_qa", ["--question", "Who is Minka?", "--json"]
+        shutil.copy(DOCUMENTS / "animals.epub", tmp_path)
+        run("search", longformer, ".", "--index", "i", "--query", "a", *PASSAGES, folder=tmp_path).works()
+        source = ["."] if way == "folder" else ["--index", "i", "--embedder", longformer]
+        flags = ["--retrieve", 2, "--around", 10, "--top-k", 3]
+        (found,) = run("qa", reader, *source, *flags, *question, folder=tmp_path).works().json
+        (hits,) = search(longformer, tmp_path, "animals.epub", "--query", "a", "--top-k", 100).works().json
+        for one in found["answers"] + found["read"]:
+            assert one["place"]["unit"] == "chapter" and 1 <= one["place"]["first"] <= one["place"]["last"]
+            inside = [hit["place"] for hit in hits["hits"] if hit["begin"] <= one["begin"] and one["end"] <= hit["end"]]
+            assert all(place["first"] <= one["place"]["first"] and one["place"]["last"] <= place["last"] for place in inside)
+
     @pytest.mark.parametrize("verb", MODELS)
     def test_every_verb_reads_them(self, tmp_path, verb):
         names = [name for name in FILES if shutil.which("pdftotext") or not name.endswith(".pdf")]

@@ -58,8 +58,10 @@ EVERYWHERE = {
 KINDS = {
     "sparse": "/embed_sparse", "multi": "/embed_multi", "as_query": "/embed_sparse and /embed_multi", "top_k": "/embed_sparse"}  # fmt: skip
 OF_TEXTS = dict.fromkeys(("pooling", "normalize", "truncate_dim"), "one vector for each text")
-RETRIEVAL = dict.fromkeys(("retrieve", "around", "search_weight", "index", "embedder", "mode", "within", "filter", "rerank"),
-                          "reads what a search finds: SearchIndex.answer and .summarize; a request asks /search first")  # fmt: skip
+FLAGS_OF_RETRIEVAL = ("retrieve", "around", "search_weight", "mode", "filter", "rerank", "index", "embedder", "within")
+RETRIEVAL = dict.fromkeys(("retrieve", "around", "search_weight", "mode", "filter", "rerank", "rerank_depth", "documents", "phrases", "prompt",
+                           "prompt_name"), "reads what a search finds; in Python SearchIndex.answer and .summarize") | {
+    "index": "a flag of the server", "embedder": "the model of the library", "within": "names of files; requests have `documents`"}  # fmt: skip
 PASSAGES = {"passage_tokens": "/embed_passages", "context": "/embed_passages"}
 
 #: Route: verb, function of Python, and the options that one of them lacks, each with its reason.
@@ -82,7 +84,8 @@ TASKS = {
         "best": "one answer of several documents; a request has one",
         "evidence_paragraphs": "/qa_multi_hop"} | RETRIEVAL),  # fmt: skip
     "/qa_multi_hop": ("qa", longformer_cpp.MultiHopAnswerer.__call__, dict.fromkeys(
-        ("best", "top_k", "no_answer", "stride"), "of answers that are spans of one text") | RETRIEVAL),  # fmt: skip
+        ("best", "top_k", "no_answer", "stride"), "of answers that are spans of one text") | dict.fromkeys(
+            FLAGS_OF_RETRIEVAL, "paragraphs come with the question")),  # fmt: skip
     "/fill-mask": ("fill-mask", longformer_cpp.MaskFiller.__call__, {
         "targets": "of the pipeline of transformers, for its client"}),  # fmt: skip
     "/choose": ("choose", longformer_cpp.Chooser.__call__, {

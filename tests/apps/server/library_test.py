@@ -118,7 +118,7 @@ def test_files_are_documents_by_their_media_types(server):
     assert hit["place"]["unit"] == "paragraph" and hit["place"]["last"] >= 7
     status, book = put("animals", (DOCUMENTS / "animals.epub").read_bytes(), "application/epub+zip")
     assert status == 201 and "Minka" in server.ask(f"/documents/{book['id']}/text")["text"]
-    for body, media_type, reason in ((b"PK\3\4 and no more", word, "expected a zip archive"), (b"a b", word, "found text"),
+    for body, media_type, reason in ((b"PK\3\4 and no more", word, "expected a zip archive"), (b"a b", word, "found bytes of another kind"),
                                      (b"%PDF-1.4 no", "application/pdf", "PDF")):
         status, refused = put("x", body, media_type)
         assert status == 422 and "x: " in refused["error"] and reason in refused["error"], refused

@@ -196,18 +196,18 @@ def test_kinds_of_files(page, site, tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"text": "First row"}\n{"id": "x", "body": "The longest field"}\n')
     add(page, *(tmp_path / name for name in ("book.epub", "page.html", "wide.txt", "rows.jsonl")))
     texts = {d["name"]: ask(site, f"documents/{d['id']}/text?start=0&end=1000")["text"] for d in ask(site, "documents")["documents"]}
-    assert texts["book.epub"] == "Chapter 2\n\nLine of chapter 2 & more.\nAfter.\n\n\nChapter 1\n\nLine of chapter 1 & more.\nAfter.\n"
+    assert texts["book.epub"] == "Chapter 2\n\nLine of chapter 2 & more.\nAfter.\n\nChapter 1\n\nLine of chapter 1 & more.\nAfter."
     assert texts["page.html"] == "First bold words.\n\nSecond.\n\none\ntwo\n\na\n  b\n"
     assert texts["wide.txt"] == "Wide é text"
     assert texts["rows.jsonl"] == "First row\n\nThe longest field"
     for name, content, advice in (("a.pdf", b"%PDF-1.7", "PDF"), ("a.gz", b"\x1f\x8b\x08", "gunzip"), ("a.bin", b"a\0b", "not a text"),
-                                  ("a.epub", b"PK\3\4 and no more", "damaged")):
+                                  ("a.epub", b"PK\3\4 and no more", "zip archive")):
         (tmp_path / name).write_bytes(content)
         page.keys("#file", str(tmp_path / name))
         page.wait("document.querySelector('[role=status]').textContent.includes(arguments[0])", advice)
     assert len(names_of(page)) == 4
     # The console tells of the refused request, too.
-    assert all("/documents?name=a.pdf" in error for error in page.errors())
+    assert all("/documents?name=a.pdf" in error or "/documents?name=a.epub" in error for error in page.errors())
 
 
 # ---- while it is read ----
@@ -242,8 +242,9 @@ def test_hostile_documents_are_inert(page, site, tmp_path):
     put(site, "<img src=x onerror=window.pwned=1></title>\u202e" + "n" * 300, EVIL * 2 + STORY)
     (tmp_path / "evil.html").write_text(f"<html><body onload='window.pwned=1'><p>orchard {EVIL}</p><iframe src='javascript:parent.pwned=1'></iframe>")
     with zipfile.ZipFile(tmp_path / "evil.epub", "w") as book:
-        book.writestr("META-INF/container.xml", "<c><rootfile full-path='o'/></c>")
-        book.writestr("o", "<p><item id='a' href='a.xhtml'/><item id='up' href='../../etc/passwd'/><itemref idref='a'/><itemref idref='none'/></p>")
+        book.writestr("META-INF/container.xml", "<c><rootfiles><rootfile full-path='o'/></rootfiles></c>")
+        book.writestr("o", "<p><manifest><item id='a' href='a.xhtml'/><item id='up' href='../../etc/passwd'/></manifest>"
+                      "<spine><itemref idref='a'/><itemref idref='none'/><itemref idref='up'/></spine></p>")
         book.writestr("a.xhtml", f"<p>Another orchard {EVIL}")
     open_page(page, site)
     add(page, tmp_path / "evil.html", tmp_path / "evil.epub", count=3)
@@ -259,14 +260,16 @@ def test_hostile_documents_are_inert(page, site, tmp_path):
 
 def test_an_archive_that_unpacks_to_a_gigabyte(page, tmp_path):
     with zipfile.ZipFile(tmp_path / "bomb.epub", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as book:
-        book.writestr("META-INF/container.xml", "<c><rootfile full-path='o'/></c>")
-        book.writestr("o", "<p><item id='a' href='a'/><itemref idref='a'/></p>")
-        with book.open("a", "w") as big:
+        book.writestr("META-INF/container.xml", "<c><rootfiles><rootfile full-path='o'/></rootfiles></c>")
+        book.writestr("o", "<p><manifest><item id='a' href='a.html'/></manifest><spine><itemref idref='a'/></spine></p>")
+        with book.open("a.html", "w") as big:
             for _ in range(64):
                 big.write(bytes(16 << 20))
     page.keys("#file", str(tmp_path / "bomb.epub"))
-    page.wait("document.querySelector('[role=status]').textContent.includes('200 MB')", seconds=60)
+    page.wait("document.querySelector('[role=status]').textContent.includes('at most 64 MB')", seconds=60)
     assert names_of(page) == []
+    # The console tells of the refused request, too.
+    assert all("/documents?name=bomb.epub" in error for error in page.errors())
 
 
 # ---- nothing from elsewhere ----
