@@ -3,7 +3,7 @@
 
     core <- kernels <- ops <- models <- training <- engine <- tasks <- api <- apps, python
     core <- text, formats <- models          (ops never see text or formats)
-    text, formats <- documents <- apps, python
+    text, formats <- documents <- engine, apps, python
     kernels, text <- index <- tasks
     formats <- hub <- api
     engine: reading <- frame <- run <- training
@@ -23,11 +23,11 @@ USES["ops"] = {"kernels", "core"}
 USES["models"] = USES["ops"] | {"ops", "text", "formats"}
 USES["training"] = USES["models"] | {"models"}
 USES["index"] = {"kernels", "text", "core"}
-USES["engine"] = USES["training"] | {"training"}
-USES["tasks"] = USES["engine"] | {"engine", "index"}
 USES["documents"] = {"text", "formats", "core"}
+USES["engine"] = USES["training"] | {"training", "documents"}
+USES["tasks"] = USES["engine"] | {"engine", "index"}
 USES["hub"] = {"formats", "core"}
-USES["api"] = USES["tasks"] | {"tasks", "hub", "documents"}
+USES["api"] = USES["tasks"] | {"tasks", "hub"}
 
 ENGINE = ("reading", "frame", "run", "training")
 

@@ -8,6 +8,8 @@
 
 #include "core/input_file.h"
 #include "formats/json.h"
+#include "longformer/document_files.h"
+#include "longformer/files.h"
 #include "longformer/report.h"
 
 namespace longformer::engine {
@@ -142,7 +144,9 @@ void read_record(const std::string& place, const DataOptions& options, DataRepor
     read();
     ++report.examples;
   } catch (const Error& error) {
-    const std::string message = fmt::format("{}: {}", place, error.what());
+    const bool is_named = error.parts().subject == place;
+    const std::string message =
+        is_named ? error.what() : fmt::format("{}: {}", place, error.what());
     if (!options.skip_invalid) {
       std::vector<Remedy> remedies = error.remedies();
       remedies.push_back(Remedy::skip_invalid);
@@ -340,10 +344,36 @@ Json read_whole_json(const std::string& path, const DataOptions& options) {
   return formats::parse_json_data(read_whole_text(path, options), path);
 }
 
-std::string read_whole_text(const std::string& path, const DataOptions& options) {
+namespace {
+
+std::string bytes_of(const std::string& path, const DataOptions& options) {
   const bool is_kept = options.inputs && is_read_once(path);
-  std::string bytes = is_kept ? *options.inputs->bytes_of(path) : read_input(path);
-  return decoded_text(std::move(bytes), options.encoding, path);
+  return is_kept ? *options.inputs->bytes_of(path) : read_input(path);
+}
+
+}  // namespace
+
+std::string read_whole_text(const std::string& path, const DataOptions& options) {
+  return decoded_text(bytes_of(path, options), options.encoding, path);
+}
+
+std::string read_one_document(const std::string& path, const DataOptions& options) {
+  std::string bytes = bytes_of(path, options);
+  FileOutcome outcome = file_contents(bytes, path);
+  require(outcome.fault == FileFault::none, FileName{path}, "{}", outcome.error);
+  if (outcome.contents) return std::move(outcome.contents->text);
+  const DocumentFormat format = document_format_of(path, bytes);
+  if (format == DocumentFormat::text) {
+    return decoded_text(std::move(bytes), options.encoding, path);
+  }
+  return document_text(bytes, format, options.encoding, path);
+}
+
+std::vector<std::string> document_files_of(const std::string& path) {
+  FoundFiles found = find_files({path}, {}, [](std::size_t) {});
+  require(found.errors.empty(), "{}", found.errors.empty() ? "" : found.errors.front());
+  require(!found.files.empty(), FileName{path}, "expected documents in the folder, found none");
+  return std::move(found.files);
 }
 
 TextLines lines_of(const std::string& path, const DataOptions& options) {

@@ -107,6 +107,13 @@ Json read_whole_json(const std::string& path, const DataOptions& options);
 /// The text of a whole file of a data set.
 std::string read_whole_text(const std::string& path, const DataOptions& options);
 
+/// The text of a file that is one document: of PDF, Word, OpenDocument, EPUB, Markdown and HTML as
+/// longformer/document_files.h has it. Throws Error.
+std::string read_one_document(const std::string& path, const DataOptions& options);
+
+/// The files that stand for a file or a folder: the documents in it and below.
+std::vector<std::string> document_files_of(const std::string& path);
+
 /// The lines of a file of a data set.
 TextLines lines_of(const std::string& path, const DataOptions& options);
 

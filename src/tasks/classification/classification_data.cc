@@ -218,7 +218,7 @@ void read_documents(const std::string& path, const DataOptions& options, DataRep
   } else if (format == "hyperpartisan") {
     read.documents = read_hyperpartisan(path, options, report);
   } else if (format == "imdb") {
-    read.documents = read_class_folders(path, options);
+    read.documents = read_class_folders(path, options, report);
   } else {
     require(format == "json" || format == "jsonl", OptionName("data.format"),
             "expected jsonl, json, csv, tsv, fasttext, imdb or hyperpartisan for "

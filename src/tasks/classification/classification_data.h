@@ -56,7 +56,7 @@ struct ClassificationTarget {
 /// Reads JSON lines or a JSON list of {"text", "label"} and {"text", "text_pair", "label"}, where a
 /// list of labels makes a multi-label problem and a number with a decimal point a regression; a
 /// list of 0 and 1 is a row with a place for each class, and so are members of 0 and 1 without
-/// "label"; CSV and TSV with such columns; fastText lines; a folder with a folder of .txt files for
+/// "label"; CSV and TSV with such columns; fastText lines; a folder with a folder of documents for
 /// each class (IMDB, whose "unsup" has no labels and is left out); the articles of Hyperpartisan,
 /// with their ground truth in the file beside whose name begins with ground-truth- instead of
 /// articles-, or both in a folder. A null, an empty field, and in tables what pandas reads as none
@@ -78,9 +78,9 @@ struct UnresolvedDocument {
   std::string written = {};
 };
 
-/// The documents of a folder of classes, each a folder of .txt files.
+/// The documents of a folder of classes, each a folder of files that read_one_document() reads.
 std::vector<UnresolvedDocument> read_class_folders(const std::string& path,
-                                                   const DataOptions& options);
+                                                   const DataOptions& options, DataReport& report);
 /// The articles of Hyperpartisan news, labels "true" and "false": the title, then the text of the
 /// article without its tags, one line for a paragraph.
 std::vector<UnresolvedDocument> read_hyperpartisan(const std::string& path,

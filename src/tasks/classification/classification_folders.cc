@@ -94,10 +94,17 @@ HyperpartisanFiles hyperpartisan_files(const std::string& path) {
   return {articles.string(), truth.string()};
 }
 
+/// The path of a file from a folder, without the ending .txt.
+std::string name_below(const fs::path& folder, const std::string& file) {
+  fs::path name = fs::path(file).lexically_relative(folder);
+  if (name.extension() == ".txt") name.replace_extension();
+  return name.generic_string();
+}
+
 }  // namespace
 
 std::vector<UnresolvedDocument> read_class_folders(const std::string& path,
-                                                   const DataOptions& options) {
+                                                   const DataOptions& options, DataReport& report) {
   std::vector<UnresolvedDocument> documents;
   for (const fs::path& folder : sorted_entries(path)) {
     const std::string label = folder.filename().string();
@@ -105,18 +112,19 @@ std::vector<UnresolvedDocument> read_class_folders(const std::string& path,
     require(label != "train" && label != "test",
             "{}: expected a folder for each class, found {}: name {} itself", path, label,
             folder.string());
-    for (const fs::path& file : sorted_entries(folder)) {
-      if (file.extension() != ".txt") continue;
-      UnresolvedDocument document;
-      document.place = file.string();
-      document.origin.id = label + "/" + file.stem().string();
-      document.text = read_whole_text(file.string(), options);
-      document.labels = {label};
-      documents.push_back(std::move(document));
+    for (const std::string& file : document_files_of(folder.string())) {
+      read_record(file, options, report, [&] {
+        UnresolvedDocument document;
+        document.place = file;
+        document.origin.id = label + "/" + name_below(folder, file);
+        document.text = read_one_document(file, options);
+        document.labels = {label};
+        documents.push_back(std::move(document));
+      });
     }
   }
-  require(!documents.empty(), "{}: expected a folder of .txt files for each class, found none",
-          path);
+  require(!documents.empty() || report.skipped > 0,
+          "{}: expected a folder of documents for each class, found none", path);
   return documents;
 }
 

@@ -1,5 +1,7 @@
 #include "tasks/masked_lm/text_data.h"
 
+#include <filesystem>
+
 #include "formats/json.h"
 #include "longformer/tables.h"
 
@@ -7,7 +9,12 @@ namespace longformer::tasks {
 
 void read_texts(const std::string& path, const DataOptions& given, DataReport& report,
                 const std::function<void(const std::string&)>& take) {
+  if (given.format.empty() && std::filesystem::is_directory(path)) {
+    for (const std::string& file : document_files_of(path)) read_texts(file, given, report, take);
+    return;
+  }
   DataOptions options = given;
+  const bool is_document = options.format.empty();
   if (options.format.empty()) {
     const std::string table = table_format_of(path);
     options.format = table.empty() ? "text" : table;
@@ -34,8 +41,9 @@ void read_texts(const std::string& path, const DataOptions& given, DataReport& r
     return;
   }
   if (options.format == "text") {
-    ++report.examples;
-    take_one(read_whole_text(path, options));
+    read_record(path, options, report, [&] {
+      take_one(is_document ? read_one_document(path, options) : read_whole_text(path, options));
+    });
     return;
   }
   require(options.format == "lines", OptionName("data.format"),

@@ -3,6 +3,7 @@ places of hits and answers; files that are broken, locked or hostile."""
 
 import contextlib
 import io
+import json
 import os
 import shutil
 import sqlite3
@@ -10,6 +11,7 @@ import struct
 import sys
 import zipfile
 
+import longformer_cpp
 import pytest
 
 from cli_test import FIXTURES, longformer, run  # noqa: F401
@@ -135,6 +137,54 @@ class TestFiles:
         (tmp_path / "folder").mkdir()
         result = call("embed", "folder", folder=tmp_path)
         assert result.code == 1 and "folder: expected a folder with documents, found none" in result.err
+
+
+class TestTraining:
+    """A training reads documents as the verbs do: folders of classes, and texts of a masked LM."""
+
+    @pytest.fixture
+    def classes(self, tmp_path):
+        """The same texts as documents and as .txt files."""
+        for n, name in enumerate(FILES):
+            if name.endswith(".pdf"):
+                continue
+            for kind in ("asis", "text"):
+                (tmp_path / kind / "ab"[n % 2] / "deep").mkdir(parents=True, exist_ok=True)
+            shutil.copy(DOCUMENTS / name, tmp_path / "asis" / "ab"[n % 2] / "deep")
+            text = longformer_cpp.read_document(DOCUMENTS / name)
+            (tmp_path / "text" / "ab"[n % 2] / "deep" / (name + ".txt")).write_text(text)
+        return tmp_path
+
+    def losses(self, folder, data, *flags):
+        run("finetune", FIXTURES / "tiny_bert", data, "--task", "classify", "--truncate", "--output-dir", f"out-{data}", "--max-steps", 3,
+            "--quiet", *flags, folder=folder).works()
+        rows = [json.loads(line) for line in (folder / f"out-{data}" / "log.jsonl").read_text().splitlines()]
+        return [row["loss"] for row in rows if "loss" in row]
+
+    def test_folders_of_classes(self, classes):
+        assert self.losses(classes, "asis") == self.losses(classes, "text") != []
+        rows = {data: run("evaluate", "out-asis", data, "--truncate", "--json", "--quiet", folder=classes).works().json[-1] for data in ("asis", "text")}
+        assert rows["asis"]["metrics"] == rows["text"]["metrics"] and rows["asis"]["examples"] == 3
+
+    def test_texts_of_a_masked_lm(self, classes):
+        model = FIXTURES / "tiny_roberta"
+        said = [run("evaluate", model, data, "--task", "mlm", "--json", "--quiet", folder=classes).works().json[-1]["metrics"] for data in ("asis", "text")]
+        assert said[0] == said[1]
+        for data in ("asis", "text"):
+            run("pretrain-mlm", model, data, "--output-dir", f"lm-{data}", "--max-steps", 2, "--quiet", folder=classes).works()
+        assert (classes / "lm-asis" / "model.safetensors").read_bytes() == (classes / "lm-text" / "model.safetensors").read_bytes()
+
+    def test_broken_documents(self, classes):
+        (classes / "asis" / "a" / "cut.docx").write_bytes((DOCUMENTS / "harbour.docx").read_bytes()[:300])
+        for verb in (["finetune", FIXTURES / "tiny_bert", "asis", "--task", "classify", "--truncate", "--output-dir", "o"],
+                     ["evaluate", FIXTURES / "tiny_roberta", "asis", "--task", "mlm"], ["pretrain-mlm", FIXTURES / "tiny_roberta", "asis", "--output-dir", "p", "--max-steps", 1]):  # fmt: skip
+            said = run(*verb, folder=classes).fails(1, "cut.docx: ", "cut short", "--skip-invalid")
+            assert said.err.splitlines()[-1].count("cut.docx") == 1
+            done = run(*verb, "--skip-invalid", folder=classes)
+            assert done.code == 0 and "left out 1 broken" in done.err, done.err
+        (classes / "none").mkdir()
+        run("pretrain-mlm", FIXTURES / "tiny_roberta", "none", "--output-dir", "q", folder=classes).fails(1, "none: expected documents")
+        run("finetune", FIXTURES / "tiny_bert", "none", "--task", "classify", "--output-dir", "q", folder=classes).fails(1, "none: expected a folder of documents for each class")
 
 
 class TestBroken:
