@@ -148,6 +148,19 @@ std::int64_t Database::version() const {
   return statement.integer(0);
 }
 
+Snapshot::Snapshot(const Database& database) : database_(database) {
+  // Unlike BEGIN it may stand in a transaction.
+  database_.run("SAVEPOINT snapshot");
+}
+
+Snapshot::~Snapshot() {
+  try {
+    database_.run("RELEASE snapshot");
+  } catch (const Error&) {
+    // Nothing was changed, so nothing is lost.
+  }
+}
+
 Transaction::Transaction(const Database& database) : database_(database) {
   database_.run("BEGIN IMMEDIATE");
 }

@@ -419,19 +419,27 @@ void PassageStore::put_places(Index document, const DocumentPlaces& places) cons
   }
 }
 
-std::optional<PlaceSpan> PassageStore::place_of(Index document, Index begin, Index end) const {
-  if (!has_places_) return std::nullopt;
-  Statement row = database_.prepare(
+Statement PassageStore::place_rows() const {
+  return database_.prepare(
       "SELECT number, unit FROM places WHERE document = ? AND begin <= ? "
       "ORDER BY begin DESC, number DESC LIMIT 1");
+}
+
+std::optional<PlaceSpan> PassageStore::place_of(Statement& rows, Index document,
+                                                CharacterSpan span) {
   PlaceSpan place;
-  row.bind(1, document).bind(2, begin);
-  if (!row.step()) return std::nullopt;
-  place.first = row.integer(0);
-  place.unit = row.text(1);
-  row.run();
-  const bool has_last = row.bind(2, std::max(begin, end - 1)).step();
-  place.last = has_last ? row.integer(0) : place.first;
+  const auto find = [&](Index character) {
+    const bool is_there = rows.bind(1, document).bind(2, character).step();
+    if (is_there) {
+      place.last = rows.integer(0);
+      place.unit = rows.text(1);
+    }
+    rows.run();
+    return is_there;
+  };
+  if (!find(span.begin)) return std::nullopt;
+  place.first = place.last;
+  find(std::max(span.begin, span.end - 1));
   return place;
 }
 
@@ -570,6 +578,9 @@ void PassageStore::add_new_codes(Codes& codes) const {
 
 std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const {
   std::vector<PassageRow> passages;
+  const Snapshot snapshot(database_);
+  std::optional<Statement> places;
+  if (has_places_) places = place_rows();
   Statement row = database_.prepare(
       fmt::format("SELECT documents.name, begin, end, text, document, {} FROM passages JOIN "
                   "documents ON documents.id = passages.document WHERE passages.id = ?",
@@ -577,12 +588,15 @@ std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const
   for (const Index id : ids) {
     require(row.bind(1, id).step(), "{}: expected passage {}, found none; make the index anew",
             file(), id);
-    passages.push_back({.document = std::string(row.text(0)),
-                        .begin = row.integer(1),
-                        .end = row.integer(2),
-                        .text = std::string(row.text(3)),
-                        .metadata = std::string(row.text(5)),
-                        .place = place_of(row.integer(4), row.integer(1), row.integer(2))});
+    PassageRow& passage = passages.emplace_back();
+    passage = {.document = std::string(row.text(0)),
+               .begin = row.integer(1),
+               .end = row.integer(2),
+               .text = std::string(row.text(3)),
+               .metadata = std::string(row.text(5))};
+    if (places) {
+      passage.place = place_of(*places, row.integer(4), {passage.begin, passage.end});
+    }
     row.run();
   }
   return passages;
@@ -592,6 +606,7 @@ std::vector<float> PassageStore::vectors(std::span<const Index> ids, Index width
   const std::size_t size = static_cast<std::size_t>(width) * sizeof(float);
   std::vector<float> vectors(ids.size() * static_cast<std::size_t>(width));
   auto* next = reinterpret_cast<std::byte*>(vectors.data());
+  const Snapshot snapshot(database_);
   Statement row = database_.prepare("SELECT vector FROM vectors WHERE passage = ?");
   for (const Index id : ids) {
     const bool found = row.bind(1, id).step();
@@ -638,11 +653,6 @@ WordScores PassageStore::match(const std::string& query) const {
   while (rows.step()) scores.emplace_back(rows.integer(0), rows.real(1));
   std::sort(scores.begin(), scores.end());
   return scores;
-}
-
-std::vector<ByteSpan> PassageStore::matches(std::string_view text,
-                                            std::span<const std::string> terms) const {
-  return index::matches(*splitter_, text, terms);
 }
 
 }  // namespace longformer::index

@@ -172,14 +172,17 @@ class PassageStore {
   KnownWords known(const WordQuery& words) const;
   /// BM25 (k1 1.2, b 0.75) of all passages that match a query of FTS5, in ascending order of ids.
   WordScores match(const std::string& query) const;
-  /// Places in the text of a passage where the full-text index finds some words and phrases.
-  std::vector<ByteSpan> matches(std::string_view text, std::span<const std::string> terms) const;
+  /// Finds words and phrases in texts of passages as the full-text index does; the store must live
+  /// as long.
+  TermFinder finder(std::span<const std::string> terms) const { return {*splitter_, terms}; }
 
  private:
   /// Within a transaction; gives the bytes of its text.
   Index remove_document(Index id) const;
   void put_places(Index document, const DocumentPlaces& places) const;
-  std::optional<PlaceSpan> place_of(Index document, Index begin, Index end) const;
+  /// The query that place_of() asks.
+  Statement place_rows() const;
+  static std::optional<PlaceSpan> place_of(Statement& rows, Index document, CharacterSpan span);
   Index stored_bytes() const;
   struct Counts {
     Index documents = 0, passages = 0;

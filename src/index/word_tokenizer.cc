@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
 
 #include "core/error.h"
 
@@ -72,11 +73,16 @@ struct Place {
   std::size_t begin = 0;
 };
 
-std::vector<Place> places_of(text::WordSplitter& splitter, std::string_view text, WordsOf kind) {
+using Forms = std::set<std::string, std::less<>>;
+
+/// The places of a text, those of a term too; only forms among `wanted` are kept, null: all.
+std::vector<Place> places_of(text::WordSplitter& splitter, std::string_view text, WordsOf kind,
+                             const Forms* wanted = nullptr) {
   std::vector<Place> places;
   index_words(splitter, text, kind, [&](const IndexWord& word) {
     if (!word.is_other) places.push_back({{}, word.begin});
-    places.back().forms.push_back({std::string(word.form), word.end});
+    const bool is_kept = wanted == nullptr || wanted->contains(word.form);
+    if (is_kept) places.back().forms.push_back({std::string(word.form), word.end});
     return true;
   });
   return places;
@@ -175,13 +181,29 @@ void index_words(text::WordSplitter& splitter, std::string_view text, WordsOf ki
   words.finish();
 }
 
-std::vector<ByteSpan> matches(text::WordSplitter& splitter, std::string_view text,
-                              std::span<const std::string> terms) {
-  const std::vector<Place> places = places_of(splitter, text, WordsOf::document);
-  std::vector<ByteSpan> spans;
+struct TermFinder::Terms {
+  std::vector<std::vector<Place>> places;
+  Forms forms;
+};
+
+TermFinder::TermFinder(text::WordSplitter& splitter, std::span<const std::string> terms)
+    : splitter_(splitter), terms_(std::make_unique<Terms>()) {
   for (const std::string& term : terms) {
-    const std::vector<Place> wanted = places_of(splitter, term, WordsOf::query);
+    terms_->places.push_back(places_of(splitter, term, WordsOf::query));
+    for (const Place& place : terms_->places.back()) {
+      for (const Place::Form& form : place.forms) terms_->forms.insert(form.text);
+    }
+  }
+}
+
+TermFinder::~TermFinder() = default;
+
+std::vector<ByteSpan> TermFinder::places_in(std::string_view text) const {
+  const std::vector<Place> places = places_of(splitter_, text, WordsOf::document, &terms_->forms);
+  std::vector<ByteSpan> spans;
+  for (const std::vector<Place>& wanted : terms_->places) {
     for (std::size_t i = 0; i < places.size(); ++i) {
+      if (places[i].forms.empty()) continue;
       const auto end = end_of_match(std::span(places).subspan(i), wanted);
       if (end) spans.emplace_back(places[i].begin, *end);
     }

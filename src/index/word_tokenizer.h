@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,10 +42,21 @@ void index_words(text::WordSplitter& splitter, std::string_view text, WordsOf ki
 /// A part of a text in bytes.
 using ByteSpan = std::pair<std::size_t, std::size_t>;
 
-/// Places where the full-text index finds words or phrases in a text, each as WordQuery writes it:
-/// parts that do not overlap, in their order.
-std::vector<ByteSpan> matches(text::WordSplitter& splitter, std::string_view text,
-                              std::span<const std::string> terms);
+/// Finds the places of words and phrases in texts, as the full-text index does.
+class TermFinder {
+ public:
+  /// Each term as WordQuery writes it. The splitter must live as long.
+  TermFinder(text::WordSplitter& splitter, std::span<const std::string> terms);
+  ~TermFinder();
+
+  /// Parts that do not overlap, in their order.
+  std::vector<ByteSpan> places_in(std::string_view text) const;
+
+ private:
+  struct Terms;
+  text::WordSplitter& splitter_;
+  std::unique_ptr<Terms> terms_;
+};
 
 /// Makes the tokenizer known to a database, as "longformer LANGUAGE".
 void register_tokenizer(sqlite3* database);

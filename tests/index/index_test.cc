@@ -322,7 +322,7 @@ TEST(PassageStore, KnowsWhichWordsTellPassagesApart) {
 TEST(PassageStore, MarksWhatMatched) {
   const PassageStore store("", Access::write);
   const auto marked = [&](std::string text, const char* question) {
-    const auto found = store.matches(text, WordQuery(question).terms());
+    const auto found = store.finder(WordQuery(question).terms()).places_in(text);
     for (auto span = found.rbegin(); span != found.rend(); ++span) {
       text.insert(span->second, ">").insert(span->first, "<");
     }

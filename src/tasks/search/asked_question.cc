@@ -327,7 +327,7 @@ void AskedQuestion::rescore(std::vector<Index>& rows) {
   });
 }
 
-std::vector<Index> AskedQuestion::passages_of(const std::vector<Index>& rows) const {
+std::vector<Index> AskedQuestion::passages_of(std::span<const Index> rows) const {
   std::vector<Index> passages;
   for (const Index row : rows) passages.push_back(passages_[at(row)]);
   return passages;
@@ -342,18 +342,24 @@ std::vector<std::string> AskedQuestion::texts_of(const std::vector<Index>& rows)
 }
 
 std::vector<SearchHit> AskedQuestion::without_overlaps(const std::vector<Index>& rows) const {
-  std::vector<index::PassageRow> passages = store_.passages(passages_of(rows));
   const std::int64_t wanted = passages_for_reranking(query_);
   std::vector<SearchHit> hits;
   std::map<std::string, std::vector<CharacterSpan>> spans_of;
-  for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < wanted; ++i) {
-    const CharacterSpan span = {passages[i].begin, passages[i].end};
-    auto& others = spans_of[passages[i].document];
-    const bool is_shown = std::any_of(others.begin(), others.end(),
-                                      [&](const auto& other) { return overlaps(span, other); });
-    if (is_shown) continue;
-    others.push_back(span);
-    hits.push_back(hit(rows[i], std::move(passages[i])));
+  // Texts of as many rows as hits are missing: mostly none overlap.
+  for (std::size_t next = 0; next < rows.size() && std::ssize(hits) < wanted;) {
+    const auto missing = static_cast<std::size_t>(wanted - std::ssize(hits));
+    const auto some = std::span(rows).subspan(next, std::min(missing, rows.size() - next));
+    next += some.size();
+    std::vector<index::PassageRow> passages = store_.passages(passages_of(some));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const CharacterSpan span = {passages[i].begin, passages[i].end};
+      auto& others = spans_of[passages[i].document];
+      const bool is_shown = std::any_of(others.begin(), others.end(),
+                                        [&](const auto& other) { return overlaps(span, other); });
+      if (is_shown) continue;
+      others.push_back(span);
+      hits.push_back(hit(some[i], std::move(passages[i])));
+    }
   }
   return hits;
 }
@@ -377,8 +383,9 @@ SearchHit AskedQuestion::hit(Index row, index::PassageRow passage) const {
 
 void AskedQuestion::mark(std::vector<SearchHit>& hits) const {
   if (known_.terms.empty()) return;
+  const index::TermFinder finder = store_.finder(known_.terms);
   for (SearchHit& hit : hits) {
-    hit.matched = characters_of(hit.text, store_.matches(hit.text, known_.terms));
+    hit.matched = characters_of(hit.text, finder.places_in(hit.text));
   }
 }
 

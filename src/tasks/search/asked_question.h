@@ -60,7 +60,7 @@ class AskedQuestion {
   std::vector<Index> rows_of_documents(std::int64_t wanted) const;
   bool rescores() const;
   void rescore(std::vector<Index>& rows);
-  std::vector<Index> passages_of(const std::vector<Index>& rows) const;
+  std::vector<Index> passages_of(std::span<const Index> rows) const;
   std::vector<std::string> texts_of(const std::vector<Index>& rows) const;
   std::vector<SearchHit> without_overlaps(const std::vector<Index>& rows) const;
   SearchHit hit(Index row, index::PassageRow passage) const;
