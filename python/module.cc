@@ -24,20 +24,21 @@ namespace {
 
 using Floats = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 
-FloatArray attend(const Floats& q, const Floats& k, const Floats& v, std::int64_t window,
-                  std::vector<std::int64_t> dilation, bool causal,
-                  std::vector<std::int64_t> global_positions, std::string backend) {
-  const BandAttentionOptions options{.window = window,
-                                     .dilation = std::move(dilation),
-                                     .causal = causal,
-                                     .global_positions = std::move(global_positions),
-                                     .backend = std::move(backend)};
-  std::vector<float> result = without_gil([&] {
-    const auto values = [](const Floats& array) { return std::span(array.data(), array.size()); };
-    return band_attention(values(q), values(k), values(v), static_cast<std::int64_t>(q.shape(0)),
-                          static_cast<std::int64_t>(q.shape(2)), options);
+using WrittenFloats = nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+void attend(const Floats& q, const Floats& k, const Floats& v, const WrittenFloats& out,
+            const Options& given) {
+  BandAttentionOptions options;
+  Keywords keywords("band_attention", given);
+  keywords.take("window", options.window).take("dilation", options.dilation);
+  keywords.take("causal", options.causal).take("global_positions", options.global_positions);
+  keywords.take("backend", options.backend).finish();
+  without_gil([&] {
+    const auto values = [](const auto& array) { return std::span(array.data(), array.size()); };
+    band_attention({values(q), values(k), values(v), values(out)},
+                   static_cast<std::int64_t>(q.shape(0)), static_cast<std::int64_t>(q.shape(2)),
+                   options);
   });
-  return array_of(std::move(result), {q.shape(0), q.shape(1), q.shape(2)});
 }
 
 void convert_folder(const Path& source, const Path& target, const Options& given) {
@@ -206,8 +207,7 @@ NB_MODULE(_native, module) {
   module.def("convert", &convert_folder, "source"_a, "target"_a, "options"_a);
   module.def("info", &folder_info, "folder"_a);
   module.def("find_model", &model_folder, "name"_a);
-  module.def("band_attention", &attend, "q"_a, "k"_a, "v"_a, "window"_a, "dilation"_a, "causal"_a,
-             "global_positions"_a, "backend"_a);
+  module.def("band_attention", &attend, "q"_a, "k"_a, "v"_a, "out"_a, "options"_a);
 }
 
 }  // namespace

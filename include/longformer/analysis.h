@@ -37,6 +37,16 @@ std::vector<float> band_attention(std::span<const float> q, std::span<const floa
                                   std::span<const float> v, std::int64_t heads,
                                   std::int64_t head_size, const BandAttentionOptions& options = {});
 
+/// Queries, keys and values of a call, [heads, n, head_size], and the memory for its result.
+struct BandAttentionArrays {
+  std::span<const float> q, k, v;
+  std::span<float> out;
+};
+/// The same into memory of the caller, as large as that of the queries, which may not overlap the
+/// others: new memory for each call costs a fifth of the time.
+void band_attention(const BandAttentionArrays& arrays, std::int64_t heads, std::int64_t head_size,
+                    const BandAttentionOptions& options = {});
+
 // The loss of a folder's head and its gradients: what an optimizer starts from, and what can be
 // held against PyTorch (docs/spec/encoder.md#a6).
 

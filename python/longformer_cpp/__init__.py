@@ -21,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import _loading, _native  # the first loads the second
-from ._arrays import FloatArray, as_floats, as_integers, shape_of
+from ._arrays import FloatArray, as_floats, as_integers, as_result, empty_like, shape_of
 from ._checks import as_integer, as_path, as_text
 from ._corpora import BatchAnswerer, BatchClassifier, BatchEmbedder, BatchSummarizer, BatchTagger
 from ._embedding import Embedder, Passages, SparseVector
@@ -195,13 +195,15 @@ def band_attention(
     causal: bool = False,
     global_positions: Iterable[int] = (),
     backend: str = "fused",
+    out: FloatArray | None = None,
 ) -> FloatArray:
     """Attention of every row to the keys around it, scaled by 1/sqrt(head_size).
 
     q, k, v and the result are float32 [heads, n, head_size]. window is total and even, or with
     causal the number of previous keys; dilation is one number or one per head. Global rows see
     everything and are seen by everything, each key counts once, and with causal nothing sees the
-    future. backend is fused, loop, chunks or full.
+    future. backend is fused, loop, chunks or full. The result is written to out, a float32 array of its shape, and is
+    out; without it each call takes new memory, which costs time.
     """
     query, key, value = as_floats(q, "q"), as_floats(k, "k"), as_floats(v, "v")
     for array, name in ((key, "k"), (value, "v")):
@@ -209,5 +211,8 @@ def band_attention(
             raise Error(f"{name}: expected {shape_of(query)} as q, found {shape_of(array)}")
     dilations = as_integers(dilation, "dilation").reshape(-1).tolist()
     positions = as_integers(list(global_positions), "global_positions").reshape(-1).tolist()
-    limits = (as_integer(window, "window"), dilations, bool(causal), positions)
-    return _native.band_attention(query, key, value, *limits, as_text(backend, "backend"))
+    options = {"window": as_integer(window, "window"), "dilation": dilations, "causal": bool(causal)}
+    options |= {"global_positions": positions, "backend": as_text(backend, "backend")}
+    result = empty_like(query) if out is None else as_result(out, (query, key, value), "out")
+    _native.band_attention(query, key, value, result, options)
+    return result

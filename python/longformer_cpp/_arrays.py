@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Optional, Union
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union, cast
 
 from ._native import Error
 
@@ -59,6 +60,22 @@ def as_floats(value: Any, name: str) -> FloatArray:
     if array.dtype.kind != "f":
         raise Error(f"{name}: expected float32, found {array.dtype}")
     return np.asarray(array, dtype=np.float32, order="C")
+
+
+def empty_like(value: FloatArray) -> FloatArray:
+    return np.empty_like(value)
+
+
+def as_result(value: Any, inputs: Sequence[FloatArray], name: str) -> FloatArray:
+    """Memory of the caller for a result of the shape of the first input."""
+    shape = inputs[0].shape
+    is_one = isinstance(value, np.ndarray) and value.dtype == np.float32 and value.shape == shape
+    if not is_one or not (value.flags.c_contiguous and value.flags.writeable and value.flags.aligned):
+        found = f"{value.dtype} {shape_of(value)}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise Error(f"{name}: expected a contiguous array of float32 {list(shape)} that may be written, found {found}")
+    if any(np.may_share_memory(value, one) for one in inputs):
+        raise Error(f"{name}: expected memory of its own, found that of q, k or v")
+    return cast(FloatArray, value)
 
 
 def shape_of(array: npt.NDArray[Any]) -> str:

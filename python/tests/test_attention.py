@@ -66,6 +66,25 @@ def test_backends(backend):
     assert np.abs(found - dense(q, k, v, 16)).max() <= TOLERANCE
 
 
+def test_memory_of_the_caller():
+    q, k, v = inputs()
+    out = np.full_like(q, np.nan)
+    expected = longformer_cpp.band_attention(q, k, v, 6, global_positions=[3])
+    assert longformer_cpp.band_attention(q, k, v, 6, global_positions=[3], out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    whole = np.zeros((5, *q.shape), np.float32)
+    longformer_cpp.band_attention(q, k, v, 6, global_positions=[3], out=whole[2])
+    np.testing.assert_array_equal(whole[2], expected)
+    assert not whole[[0, 1, 3, 4]].any()
+    locked = np.empty_like(q)
+    locked.flags.writeable = False
+    for wrong in (out[:, 1:], out.astype(np.float64), out.transpose(1, 0, 2), locked, out.tolist(), "out"):
+        with pytest.raises(longformer_cpp.Error, match=r"out: expected a contiguous array of float32 \[3, 37, 8\]"):
+            longformer_cpp.band_attention(q, k, v, 6, out=wrong)
+    with pytest.raises(longformer_cpp.Error, match="out: expected memory of its own"):
+        longformer_cpp.band_attention(q, k, v, 6, out=k)
+
+
 def test_arrays_with_strides_and_other_types():
     q, k, v = inputs()
     expected = longformer_cpp.band_attention(q, k, v, 6)

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/threads.h"
+#include "kernels/head_rows.h"
 #include "longformer/analysis.h"
 
 namespace longformer {
@@ -46,11 +47,24 @@ kernels::AttentionSpec spec_of(std::int64_t n, std::int64_t heads, std::int64_t 
   return spec;
 }
 
+/// The numbers of the caller, which outlive the tensor and are only read.
+Tensor tensor_over(std::span<const float> values, const Shape& shape) {
+  return {nullptr, const_cast<float*>(values.data()), shape, DType::f32};
+}
+
 }  // namespace
 
 std::vector<float> band_attention(std::span<const float> q, std::span<const float> k,
                                   std::span<const float> v, std::int64_t heads,
                                   std::int64_t head_size, const BandAttentionOptions& options) {
+  std::vector<float> out(q.size());
+  band_attention({q, k, v, out}, heads, head_size, options);
+  return out;
+}
+
+void band_attention(const BandAttentionArrays& arrays, std::int64_t heads, std::int64_t head_size,
+                    const BandAttentionOptions& options) {
+  const auto& [q, k, v, out] = arrays;
   require(heads >= 1 && head_size >= 1,
           "band attention: expected at least 1 head and a head size of at least 1, found {} and {}",
           heads, head_size);
@@ -64,27 +78,23 @@ std::vector<float> band_attention(std::span<const float> q, std::span<const floa
       k.size() == q.size() && v.size() == q.size(),
       "band attention: expected as many keys and values as queries, {} numbers, found {} and {}",
       q.size(), k.size(), v.size());
+  require(out.size() == q.size(),
+          "band attention: expected memory for {} numbers of the result, found {}", q.size(),
+          out.size());
   const kernels::AttentionSpec spec = spec_of(n, heads, head_size, options);
   const kernels::AttentionBackend backend = kernels::attention_backend(options.backend);
   const int threads = checked_threads(options.threads);
 
   const Shape shape = {heads, n, head_size};
-  const Tensor query = Tensor::from(q, shape);
-  const Tensor key = Tensor::from(k, shape);
-  const Tensor value = Tensor::from(v, shape);
-  Tensor out({n, heads * head_size}, DType::f32);
+  const Tensor query = tensor_over(q, shape);
+  const Tensor key = tensor_over(k, shape);
+  const Tensor value = tensor_over(v, shape);
+  Tensor token_major({n, heads * head_size}, DType::f32);
   const ThreadLimit limit(threads);
-  kernels::attention(backend, spec, {query, key, value, out, nullptr, threads});
+  kernels::attention(backend, spec, {query, key, value, token_major, nullptr, threads});
 
-  const std::vector<float> token_major = out.to_floats();
-  std::vector<float> head_major(token_major.size());
-  for (std::int64_t row = 0; row < n; ++row) {
-    for (std::int64_t head = 0; head < heads; ++head) {
-      std::copy_n(token_major.begin() + (row * heads + head) * head_size, head_size,
-                  head_major.begin() + (head * n + row) * head_size);
-    }
-  }
-  return head_major;
+  Tensor head_major(nullptr, out.data(), shape, DType::f32);
+  kernels::split_all_heads(token_major, head_major, threads);
 }
 
 }  // namespace longformer

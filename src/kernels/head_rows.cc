@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "core/threads.h"
+
 namespace longformer::kernels {
 namespace {
 
@@ -45,6 +47,20 @@ void split_heads(const HeadLayout& layout, const void* token_major, Tensor& head
                 [](const std::byte* token, std::byte* head, std::size_t bytes) {
                   std::memcpy(head, token, bytes);
                 });
+}
+
+void split_all_heads(const Tensor& token_major, Tensor& head_major, int threads) {
+  const Index heads = head_major.dimension(0), n = head_major.dimension(1);
+  const Index head_size = head_major.dimension(2);
+  parallel_for(threads, heads, [&](Index head) {
+    const HeadLayout layout = {.heads = 1,
+                               .head_size = head_size,
+                               .stride = heads * head_size,
+                               .column = head * head_size,
+                               .n = n,
+                               .begin = head * n};
+    split_heads(layout, token_major.raw(), head_major, n);
+  });
 }
 
 void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_major, Index rows) {

@@ -24,6 +24,8 @@ struct HeadLayout {
 
 /// Copies `rows` token-major rows to the heads.
 void split_heads(const HeadLayout& layout, const void* token_major, Tensor& head_major, Index rows);
+/// Copies all of token-major rows [n, H·d] to the heads [H, n, d].
+void split_all_heads(const Tensor& token_major, Tensor& head_major, int threads);
 /// Copies `rows` rows of the heads to token-major rows.
 void join_heads(const HeadLayout& layout, const Tensor& head_major, void* token_major, Index rows);
 
