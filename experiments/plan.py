@@ -174,7 +174,7 @@ def minutes_of(entry, name, lines):
     other = [line["minutes"] for line in lines if line["row"] in entry.rows and line.get("minutes", 0) >= 0.1]
     for found in (own, other):
         if found:
-            # Of two runs the longer: the shorter one found a model that was trained already.
+            # The shorter of two runs found a model that was trained already.
             return statistics.median(found) if len(found) > 2 else max(found), False
     return entry.minutes, True
 

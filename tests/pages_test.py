@@ -92,7 +92,7 @@ def test_scripts_and_results_that_pages_name_exist(page):
 
 @pytest.mark.parametrize("page", every_page(), ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_to_figures_lead_to_some(page):
-    """`[figures](page.md#section)` leads to a table, a picture or numbers in code."""
+    """A link called "figures" leads to a section with a table or a picture."""
     for name, anchor in re.findall(r"\[figures\]\(([\w./-]*\.md)(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):
         text = (page.parent / name).read_text(encoding="utf-8")
         if anchor:

@@ -105,7 +105,7 @@ def test_a_run_goes_on_and_names_what_failed(small, tmp_path):
     assert failed == ["small: breaks, seed 1", "small: breaks, seed 2"]
     done = [json.loads(line) for line in (tmp_path / "small.jsonl").read_text().splitlines()]
     assert [(line["row"], line["seed"]) for line in done] == [("two", 1), ("one", 1), ("one", 2), ("two", 2)]
-    # What another plan has run in between is not run again.
+    # Rows that another plan has run in between are not run again.
     assert plan.run([row for row in rows if row.name != "breaks"], None, core, folder=tmp_path) == []
     assert len((tmp_path / "small.jsonl").read_text().splitlines()) == 4
 

@@ -69,7 +69,7 @@ def words(train, test, tokens):
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression
 
-    # As much of a text as the encoders read.
+    # Encoders read no more of a text.
     train, test = ([{key: row[key].encode()[:tokens].decode(errors="ignore") if key == "text" else row[key] for key in row} for row in part]
                    for part in (train, test))
     pairs = "text_pair" in train[0]

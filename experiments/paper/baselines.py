@@ -224,7 +224,7 @@ def character_runs(work):
 
 
 def novel_runs(work):
-    """For the tables of compare.md: the first characters of the novels, as many as the models read."""
+    """For the tables of docs/compare.md: the first characters of the novels, as many as the models read."""
     import language_models
     import setting
 
