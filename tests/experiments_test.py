@@ -27,6 +27,7 @@ NEEDS = {
     "experiments/compare/moved.py": (["model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/compare/remembered.py": (WORK, "litbank/original.tar.xz"),
     "experiments/compare/spectra.py": (["A=model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
+    "experiments/compare/word_perplexity.py": (WORK, "wikitext2_valtest/valid.txt"),
     "experiments/compare/updates.py": (WORK, "litbank/original.tar.xz"),
     "experiments/corpus/measure.py": (["model"], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/lra/arena.py": (WORK, "imdb/imdb_train.tsv.xz"),

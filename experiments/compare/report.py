@@ -373,6 +373,18 @@ def settings():
     return plain("settings")
 
 
+WORD_ROWS = ("window", "dense", "Transformer-XL", "Compressive", "Performer")
+
+
+def words():
+    runs = rows_of("words")
+    names = [name for name in (*WORD_ROWS, "counts of six characters") if any(run["row"] == name for run in runs)]
+    missing = [name for name in WORD_ROWS if name not in names]
+    found = [[name, *(spread([run[key] for run in runs if run["row"] == name], digits) for key, digits in (("test_bpc", 3), ("word_perplexity", 0))),
+              sum(run["row"] == name for run in runs)] for name in names]  # fmt: skip
+    return table(["", "test BPC", "perplexity of a word", "seeds"], found) + (f"\n\nNot run: {'; '.join(missing)}." if missing else "")
+
+
 def size_text(size):
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
@@ -510,7 +522,7 @@ def gaps():
 TABLES = {
     "features": features, "heads": heads, "spectra": spectra, "moved": moved, "data": data, "positions": positions, "shares": shares,
     "updates": updates, "remembered": remembered, "probes": probes, "costs": costs, "encoders": encoders, "stages": stages,
-    "windows": windows, "settings": settings, "gaps": gaps,
+    "windows": windows, "settings": settings, "words": words, "gaps": gaps,
 }  # fmt: skip
 
 
