@@ -1,8 +1,9 @@
 """One rule for all gaps between rows of the pages: Student's t, Holm over the table, three verdicts.
 
 A gap is the mean of first − second. Rows that share seeds are paired by seed; rows with other noise are compared by
-Welch's t; a row with one value that no seed changes (BM25, word counts) is a constant. `p` is two-sided, and the interval
-has 95 %. Holm's correction counts all gaps of one table. Verdicts:
+Welch's t. A row with one value that no seed changes (BM25, word counts) is a constant. Unpaired rows and constants share no
+noise with the other row, so the error of the test documents is added, as if both had met different ones, which is too wide. `p` is two-sided, and the
+interval has 95 %. Holm's correction counts all gaps of one table. Verdicts:
 
 - shown: p after Holm is below 0.05, and the gap has the sign that its row expects;
 - against: p after Holm is below 0.05, and the gap has the other sign;
@@ -109,18 +110,29 @@ def welch(first, second):
     return Gap(mean, count, error, freedom, "unpaired")
 
 
-def gap(first, second, pair=True):
-    """Gap of two rows, each {seed: value}; None without runs. Seed 0 alone marks a row that no seed changes."""
+def with_documents(found, shares, documents, whole):
+    """A gap of shares of `whole` (1 or 100) with the error of the test documents, by Welch and Satterthwaite."""
+    if found.error is None:
+        return found
+    seeds, sampled = found.error**2, sum(share * (whole - share) for share in shares) / documents
+    freedom = (seeds + sampled) ** 2 / (seeds**2 / found.freedom + sampled**2 / (documents - 1)) if seeds + sampled else found.freedom
+    return dataclasses.replace(found, error=math.sqrt(seeds + sampled), freedom=freedom)
+
+
+def gap(first, second, pair=True, documents=None, whole=1):
+    """Gap of two rows, each {seed: value}; None without runs. Seed 0 alone marks a row that no seed changes. Values are shares
+    of `whole` over so many test documents, where these are given."""
     if not first or not second:
         return None
     if set(first) == {0} or set(second) == {0}:
         one, many, sign = (first[0], second, -1) if set(first) == {0} else (second[0], first, 1)
-        found = paired([sign * (value - one) for value in many.values()])
-        return dataclasses.replace(found, kind="constant")
+        found = dataclasses.replace(paired([sign * (value - one) for value in many.values()]), kind="constant")
+        return with_documents(found, (one, statistics.mean(many.values())), documents, whole) if documents else found
     common = sorted(first.keys() & second.keys())
     if pair and common:
         return paired([first[seed] - second[seed] for seed in common])
-    return welch(list(first.values()), list(second.values()))
+    found = welch(list(first.values()), list(second.values()))
+    return with_documents(found, [statistics.mean(row.values()) for row in (first, second)], documents, whole) if documents else found
 
 
 def holm(values):

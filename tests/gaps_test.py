@@ -57,6 +57,24 @@ def test_a_row_that_no_seed_changes_is_a_constant():
     assert turned.mean == -found.mean and turned.p == pytest.approx(found.p, rel=1e-12)
 
 
+def test_the_error_of_documents_is_that_of_two_samples():
+    """Without noise of seeds it is the test of two shares; with it both errors add up."""
+    equal = gaps.gap({1: 0.8, 2: 0.8, 3: 0.8}, {0: 0.7}, documents=400)
+    error = math.sqrt((0.8 * 0.2 + 0.7 * 0.3) / 400)
+    assert equal.error == pytest.approx(error) and equal.freedom == pytest.approx(399)
+    assert equal.p == pytest.approx(2 * stats.t.sf(0.1 / error, 399), rel=1e-6)
+    values = {1: 0.79, 2: 0.81, 3: 0.8}
+    found, seeds = gaps.gap(values, {0: 0.7}, documents=400), gaps.gap(values, {0: 0.7})
+    assert found.error**2 == pytest.approx(seeds.error**2 + error**2) and seeds.freedom < found.freedom < 401
+    percent = gaps.gap({seed: 100 * value for seed, value in values.items()}, {0: 70.0}, documents=400, whole=100)
+    assert percent.p == pytest.approx(found.p, rel=1e-9) and percent.error == pytest.approx(100 * found.error)
+    assert gaps.gap({1: 0.8}, {0: 0.7}, documents=400).p is None
+    # Rows that share no noise may differ by their documents too; pairs are compared by their seeds alone.
+    apart = gaps.gap(values, {1: 0.7, 2: 0.72, 3: 0.69}, pair=False, documents=400)
+    assert apart.error > gaps.gap(values, {1: 0.7, 2: 0.72, 3: 0.69}, pair=False).error
+    assert gaps.gap(values, {1: 0.7, 2: 0.72, 3: 0.69}, documents=400).p == gaps.gap(values, {1: 0.7, 2: 0.72, 3: 0.69}).p
+
+
 def test_holm():
     """Worked by hand, and never below p, never out of order."""
     assert gaps.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])

@@ -72,14 +72,20 @@ def trivial(name):
     return load("trivial", table=name)
 
 
+#: Test documents of the tables whose metric is a mean of shares over them, and the whole (1 or 100).
+DOCUMENTS = {"hyperpartisan": (129, 1), "imdb": (400, 1), "questions": (150, 100), "hotpotqa": (150, 100), "triviaqa": (300, 100),
+             "candidates": (243, 100), "longer input": (200, 1)}  # fmt: skip
+
+
 def gap_table(name, rows, pairs, value, digits):
     """The gaps of a table, by `value` of a run."""
+    documents, whole = DOCUMENTS.get(name, (None, 1))
 
     def of(row):
         return {run["seed"]: value(run) for run in rows if run["row"] == row and value(run) is not None}
 
-    lines = gaps.corrected([gaps.Line(f"{pair.more} − {pair.less}", pair.paper, gaps.gap(of(pair.more), of(pair.less), pair.paired), digits,
-                                      pair.note) for pair in pairs])  # fmt: skip
+    lines = gaps.corrected([gaps.Line(f"{pair.more} − {pair.less}", pair.paper, gaps.gap(of(pair.more), of(pair.less), pair.paired, documents, whole),
+                                      digits, pair.note) for pair in pairs])  # fmt: skip
     FOUND[name] = {line.name: line for line in lines}
     return table(gaps.HEADER, [line.cells() for line in lines])
 
@@ -104,7 +110,7 @@ def with_gaps(name, rows, named, pairs, metrics):
             first.append([row, paper, *(spread(values[metric], digits) for metric, _, digits in metrics), count])
     metric, label, digits = metrics[0]
     second = gap_table(name, rows, pairs, lambda run: run.get(metric), digits)
-    return table(header, first) + not_run(rows, [row for row, _ in named]) + f"\n\nGaps of {label}:\n\n" + second
+    return table(header, first) + not_run(rows, [row for row, _ in named]) + f"\n\nGaps of {label}; a larger one is better for the expectation:\n\n" + second
 
 
 COUNTS = "counts of six characters, of as many characters"
@@ -244,7 +250,7 @@ def articles():
             shown.append([name, *(spread(values[metric], 3) for metric in values), len(values["rouge1"])])
     pairs = [Pair("8192 tokens", "2048 tokens", "+1.75"), Pair("2048 tokens", "512 tokens", "+9.27"), Pair("2048 tokens", "last words", "> 0"),
              Pair("2048 tokens", "another abstract", "> 0")]  # fmt: skip
-    return table(["", "ROUGE-1", "ROUGE-L", "seeds"], shown) + "\n\nGaps of ROUGE-1:\n\n" + gap_table(
+    return table(["", "ROUGE-1", "ROUGE-L", "seeds"], shown) + "\n\nGaps of ROUGE-1; a larger one is better for the expectation:\n\n" + gap_table(
         "articles", rows, pairs, lambda run: run.get("rouge1"), 3)
 
 
@@ -293,7 +299,7 @@ def spread_of(name, rows, names, metrics, pairs=()):
     if not pairs:
         return text
     label, value, digits = metrics[0]
-    return f"{text}\n\nGaps of {label}:\n\n" + gap_table(name, rows, pairs, value, digits)
+    return f"{text}\n\nGaps of {label}; a larger one is better for the expectation:\n\n" + gap_table(name, rows, pairs, value, digits)
 
 
 def litbank():
