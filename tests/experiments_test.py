@@ -27,6 +27,7 @@ NEEDS = {
     "experiments/compare/moved.py": (["model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/compare/remembered.py": (WORK, "litbank/original.tar.xz"),
     "experiments/compare/spectra.py": (["A=model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
+    "experiments/compare/word_perplexity.py": (WORK, "wikitext2_valtest/valid.txt"),
     "experiments/compare/updates.py": (WORK, "litbank/original.tar.xz"),
     "experiments/corpus/measure.py": (["model"], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/lra/arena.py": (WORK, "imdb/imdb_train.tsv.xz"),
@@ -35,13 +36,16 @@ NEEDS = {
     "experiments/long-minilm/texts.py": (["folder"], "wiki_en_extract/enwiki_AA.txt.xz"),
     "experiments/long-minilm/train.py": (["folder"], "train.jsonl"),
     "experiments/paper/articles.py": (WORK, "sumpubmed/sumpubmed_1200.jsonl.xz"),
+    "experiments/paper/baselines.py": (["answers", *WORK], "squad/dev-v1.1.json"),
     "experiments/paper/candidates.py": (["model", *WORK], "tasks/hotpotqa_train.json.xz"),
     "experiments/paper/character_lm.py": (["windows", *WORK], "enwik8_head/enwik8.head4154064.xz"),
     "experiments/paper/classification.py": (["imdb", "bert", "model", *WORK], "imdb/imdb_train.tsv.xz"),
     "experiments/paper/coreference.py": (["litbank", "bert", "model", *WORK], "litbank/coref.tar.xz"),
     "experiments/paper/edges.py": (["model", *WORK], "tasks/hotpotqa_train.json.xz"),
     "experiments/paper/hotpotqa.py": (["model", *WORK], "tasks/hotpotqa_train.json.xz"),
+    "experiments/paper/lengths.py": (WORK, "roberta_bpe/vocab.json"),
     "experiments/paper/masked_lm.py": (["model", *WORK], "wiki_en_extract/enwiki_AA.txt.xz"),
+    "experiments/paper/phases.py": (WORK, "enwik8_head/enwik8.head4154064.xz"),
     "experiments/paper/questions.py": (WORK, "squad/dev-v1.1.json"),
     "experiments/paper/triviaqa.py": (["model", *WORK], "squad/dev-v1.1.json"),
     "experiments/retrieval/answers.py": (["bert", "model", "--work", "work"], "squad/dev-v1.1.json"),
@@ -60,11 +64,11 @@ NEEDS_NONE = {
     "bench/efficient_peers.py", "bench/generate_peers.py", "bench/models.py", "bench/peers.py", "bench/serve.py", "bench/train_peers.py",
     "bench/writers.py",
     "experiments/compare/costs.py", "experiments/compare/report.py", "experiments/explain/faithful.py", "experiments/paper/linear.py",
-    "experiments/paper/longer_input.py", "experiments/paper/report.py",
+    "experiments/paper/longer_input.py", "experiments/paper/report.py", "experiments/plan.py",
 }  # fmt: skip
 #: Modules that scripts import.
 MODULES = {
-    "experiments/data_sets.py", "experiments/compare/baseline.py", "experiments/compare/heads.py", "experiments/compare/setting.py",
+    "experiments/data_sets.py", "experiments/gaps.py", "experiments/compare/baseline.py", "experiments/compare/heads.py", "experiments/compare/setting.py",
     "experiments/lra/listops.py", "experiments/lra/pictures.py", "experiments/lra/texts.py", "experiments/paper/experiment.py",
     "experiments/retrieval/passages.py",
 }  # fmt: skip

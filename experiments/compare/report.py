@@ -3,7 +3,8 @@
 
     experiments/compare/report.py      (needs matplotlib)
 
-A table stands between "<!-- name -->" and "<!-- end -->"; figures are docs/figures/compare_*.svg.
+A table stands between "<!-- name -->" and "<!-- end -->"; figures are docs/figures/compare_*.svg. Gaps follow the rule of
+experiments/gaps.py, Holm's correction over the whole page; counts of characters are from docs/results/trivial.jsonl.
 """
 
 import json
@@ -11,12 +12,16 @@ import math
 import pathlib
 import re
 import statistics
+import sys
 
 import matplotlib
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import NullLocator  # noqa: E402
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import gaps as rule  # noqa: E402
 
 # The same figures have the same bytes.
 plt.rcParams["svg.hashsalt"] = "compare"
@@ -29,6 +34,20 @@ ROWS = (16, 32, 64, 128, 256)
 def rows_of(name):
     path = DOCS / "results" / f"compare_{name}.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def trivial(name):
+    path = DOCS / "results" / "trivial.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [row for row in rows if row["table"] == name]
+
+
+def one_of_each(runs):
+    """The first run of each row, for figures of single runs."""
+    first = {}
+    for run in runs:
+        first.setdefault(run["row"], run)
+    return list(first.values())
 
 
 def table(head, rows):
@@ -211,11 +230,13 @@ def data():
     return table(["", *(f"{size} MB" for size in sizes), "characters/s in training"],
                  [[name, *(spread([run["test_bpc"] for run in runs.get(size, [])]) if size in runs else "" for size in sizes),
                    f"{max(run['characters_read'] / run['seconds'] for some in runs.values() for run in some):,.0f}"]
-                  for name, runs in found.items()])  # fmt: skip
+                  for name, runs in found.items()]
+                 + [[name, *(spread([run["test_bpc"] for run in trivial("data") if run["column"] == size]) if size in (0.25, 4) else ""
+                             for size in sizes), ""] for name in dict.fromkeys(run["row"] for run in trivial("data"))])  # fmt: skip
 
 
 def positions():
-    runs = [run for run in rows_of("language_models") if run["experiment"] == "positions"]
+    runs = one_of_each(run for run in rows_of("language_models") if run["experiment"] == "positions")
     lengths = ("256", "512", "1024", "2048", "4096")
     figure, axis = plt.subplots(figsize=(8.5, 4))
     for at, run in enumerate(runs):
@@ -234,7 +255,7 @@ def positions():
 
 
 def shares():
-    runs = [run for run in rows_of("language_models") if run["experiment"] == "shares"]
+    runs = one_of_each(run for run in rows_of("language_models") if run["experiment"] == "shares")
     rows, (figure, axes) = [], plt.subplots(1, len(runs), figsize=(4.2 * len(runs), 4), sharey=True, layout="constrained")
     for axis, run in zip(axes, runs, strict=True):
         reads = [row[0] / 1e6 for row in run["shares"]]
@@ -248,6 +269,7 @@ def shares():
 
         rows.append([run["row"], f"{run['test_bpc']:.3f}", *(f"{kind[-1]:.3f}" for kind in kinds),
                      claim(run["shares"][0]), claim(run["shares"][-1])])  # fmt: skip
+    rows += [[run["row"], f"{run['test_bpc']:.3f}", *[""] * 5] for run in trivial("shares")]
     axes[0].set_ylabel("share of attention")
     handles, names = axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=3, frameon=False)
@@ -317,7 +339,8 @@ def probes():
 
 def plain(name):
     """BPC of the runs of an experiment, and the course of their validation."""
-    runs = [run for run in rows_of("language_models") if run["experiment"] == name]
+    every = [run for run in rows_of("language_models") if run["experiment"] == name]
+    runs = one_of_each(every)
     figure, (axis, ends) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     order = sorted(range(len(runs)), key=lambda at: runs[at]["curve"][-1][1])
     for at, run in enumerate(runs):
@@ -332,7 +355,10 @@ def plain(name):
     ends.grid(axis="x", alpha=0.3)
     ends.legend(fontsize="small")
     save(figure, name)
-    return table(["", "test BPC"], [[run["row"], f"{run['test_bpc']:.3f}"] for run in runs])
+    found = [[run["row"], [one for one in every if one["row"] == run["row"]]] for run in runs]
+    return table(["", "test BPC", "validation BPC", "seeds"],
+                 [[row, spread([one["test_bpc"] for one in some]), spread([bpc(one) for one in some]), len(some)] for row, some in found]
+                 + [[run["row"], f"{run['test_bpc']:.3f}", "", 1] for run in trivial(name)])  # fmt: skip
 
 
 def stages():
@@ -345,6 +371,18 @@ def windows():
 
 def settings():
     return plain("settings")
+
+
+WORD_ROWS = ("window", "dense", "Transformer-XL", "Compressive", "Performer")
+
+
+def words():
+    runs = rows_of("words")
+    names = [name for name in (*WORD_ROWS, "counts of six characters") if any(run["row"] == name for run in runs)]
+    missing = [name for name in WORD_ROWS if name not in names]
+    found = [[name, *(spread([run[key] for run in runs if run["row"] == name], digits) for key, digits in (("test_bpc", 3), ("word_perplexity", 0))),
+              sum(run["row"] == name for run in runs)] for name in names]  # fmt: skip
+    return table(["", "test BPC", "perplexity of a word", "seeds"], found) + (f"\n\nNot run: {'; '.join(missing)}." if missing else "")
 
 
 def size_text(size):
@@ -360,6 +398,8 @@ def costs():
     for run in rows_of("costs"):
         if run["experiment"] == "models":
             measured[run["row"]] = run
+    for run in trivial("costs"):
+        quality[run["row"]] = {run["column"]: [run["test_bpc"]]}
     rows = []
     for name in dict.fromkeys([*quality, *measured]):
         found = quality.get(name, {})
@@ -395,13 +435,101 @@ def encoders():
                   for name, row in found.items()])  # fmt: skip
 
 
+def values_of(runs, row, metric, **keys):
+    return {run.get("seed", 1): metric(run) for run in runs if run["row"] == row and all(run.get(key) == value for key, value in keys.items())}
+
+
+def test_bpc(run):
+    return run["test_bpc"]
+
+
+def language_gaps():
+    """(where, first row, second row, values of both): a gap is first − second, written such that a positive one is expected."""
+    runs = rows_of("language_models")
+
+    def pairs(where, names, metric=test_bpc, also=(), **keys):
+        for more, less in names:
+            yield where, more, less, *(values_of([*runs, *also], row, metric, **keys) for row in (more, less))
+
+    def named(where, **keys):
+        return [run | keys | {"seed": 0} for run in trivial(where)]
+
+    counts = "counts of six characters"
+    equal = {"experiment": "data", "megabytes": 16, "characters": 5_000_000}
+    yield from pairs("equal text, 16 MB", [("dense", "window"), ("Transformer-XL", "window"), ("Compressive", "window"), ("LSTM", "window"),
+                                           ("window", "Adaptive spans"), ("Transformer-XL", "BP-Transformer"), ("Reformer", "window"),
+                                           ("Performer", "dense, sinusoidal"), (counts, "Adaptive spans")],
+                     also=named("costs", **equal), **equal)  # fmt: skip
+    yield from pairs("equal time", [("dense", "window"), ("Transformer-XL", "LSTM"), ("Compressive", "LSTM"), ("Performer", "LSTM"),
+                                    ("LSTM", "window")], experiment="time")  # fmt: skip
+    for size in (0.25, 4):
+        keys = {"experiment": "data", "megabytes": size, "characters": 3_000_000}
+        columns = [run | keys | {"seed": 0} for run in trivial("data") if run["column"] == size]
+        yield from pairs(f"{size} MB", [("LSTM", "window"), ("LSTM", "dense"), ("Transformer-XL", "window"), ("Compressive", "window"),
+                                        (counts, "window")], also=columns, **keys)  # fmt: skip
+    yield from pairs("positions, 256", [(f"dense, {name}", "dense, relative") for name in ("infused", "sinusoidal", "learned", "none")],
+                     lambda run: run["bpc_by_length"]["256"], experiment="positions")  # fmt: skip
+    for kind in ("relative", "infused"):
+        yield from pairs("stages", [(f"{kind}, 512", f"{kind}, 128, then 512"), (f"{kind}, 512", f"{kind}, 128, 256, 512")],
+                         experiment="stages")  # fmt: skip
+    arranged = [(name, f"{name}, dilated") for name in ("growing", "constant", "falling")] + [("falling", "growing"), ("constant", "growing")]
+    yield from pairs("windows, test novel", arranged, experiment="windows")
+    yield from pairs("windows, validation", arranged[:3], bpc, experiment="windows")
+    yield from pairs("where attention goes", [("Transformer-XL", "mean"), ("convolution, attention loss", "mean")], experiment="shares")
+    yield from pairs("compression", [("Transformer-XL", "mean, rate 4, 128:128"), ("most-used, none", "mean, rate 4, 128:128"),
+                                     ("dilated, attention", "mean, rate 4, 128:128"), ("convolution, autoencoding", "mean, rate 4, 128:128")],
+                     experiment="settings")  # fmt: skip
+
+
+def other_gaps():
+    updates = [run for run in rows_of("updates") if run["kind"] == "Transformer-XL"]
+    for less in ("falling to 0", "an update for 4 segments", "rate / 4", "rate / 16"):
+        yield "fewer updates", "same rate", less, *(values_of(updates, row, test_bpc) for row in ("same rate", less))
+    moved = rows_of("moved")
+    for more, less in (("all tokens alike", "Linformer, mean, k 64"), ("Linformer, mean, k 64", "Linformer, learned from means, k 64"),
+                       ("all tokens alike", "Performer, m 256"), ("Performer, m 64", "Performer, m 256")):  # fmt: skip
+        yield "another attention (nats)", more, less, *(values_of(moved, row, lambda run: run["loss_512"]) for row in (more, less))
+
+
+def feature_gaps():
+    """Draws of features share nothing, so they are compared unpaired; one draw is enough for what has no features."""
+    runs = [run for run in rows_of("features") if run["experiment"] == "layers"]
+    alone = "mean, k 1"
+    pairs = [(f"softmax, m {m}, independent", f"softmax, m {m}") for m in (64, 256)]
+    pairs += [(f"softmax, m {m}", f"softmax, m {m}, constant lengths") for m in (64, 256)]
+    pairs += [(f"softmax, m {m}", f"hyperbolic, m {m}") for m in (64, 256)] + [("softmax, m 16", "softmax, m 1024"), (alone, "softmax, m 256")]
+    for more, less in pairs:
+        found = [values_of(runs, row, lambda run: statistics.mean(run["alone"]), model="MiniLM") for row in (more, less)]
+        yield "features, a layer by itself", more.replace(alone, "all tokens alike"), less, *({0: found[i][1]} if row == alone else found[i]
+                                                                                               for i, row in enumerate((more, less)))  # fmt: skip
+
+
+def gaps():
+    """All gaps of which the page speaks."""
+    rows, lines = [], []
+    for paired, found in ((True, [*language_gaps(), *other_gaps()]), (False, list(feature_gaps()))):
+        for where, more, less, first, second in found:
+            rows.append(where)
+            lines.append(rule.Line(f"{more} − {less}", "", rule.gap(first, second, paired), 3))
+    rule.corrected(lines)
+    cells = [[where, line.name, *line.cells()[2:]] for where, line in zip(rows, lines)]
+    tested = sum(line.adjusted is not None for line in lines)
+    once = sum(line.found is not None and line.found.p is None for line in lines)
+    return table(["where", *[name for name in rule.HEADER if name != "paper"]], cells) + (
+        f"\n\n{len(lines)} gaps: {tested} have a p, {once} are of one run each.")
+
+
+TABLES = {
+    "features": features, "heads": heads, "spectra": spectra, "moved": moved, "data": data, "positions": positions, "shares": shares,
+    "updates": updates, "remembered": remembered, "probes": probes, "costs": costs, "encoders": encoders, "stages": stages,
+    "windows": windows, "settings": settings, "words": words, "gaps": gaps,
+}  # fmt: skip
+
+
 def main():
     page = DOCS / "compare.md"
     text = page.read_text()
-    for name, make in (("features", features), ("heads", heads), ("spectra", spectra), ("moved", moved), ("data", data),
-                       ("positions", positions), ("shares", shares), ("updates", updates), ("remembered", remembered),
-                       ("probes", probes), ("costs", costs), ("encoders", encoders),
-                       ("stages", stages), ("windows", windows), ("settings", settings)):  # fmt: skip
+    for name, make in TABLES.items():
         if f"<!-- {name} -->" not in text:
             continue
         made = make()

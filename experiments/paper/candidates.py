@@ -5,7 +5,8 @@
 
 A stand-in, not WikiHop, of which 50 records are at hand: questions of HotpotQA and 2WikiMultiHopQA, their ten paragraphs as
 supports ("title. text") and the ten titles as candidates. Right is the one gold paragraph whose words hold the answer; questions with
-none or several are left out. All rows begin with the model that answers questions about single SQuAD paragraphs (questions.py).
+none or several are left out. All rows begin with the model that answers questions about single SQuAD paragraphs (questions.py), one
+after it has learned to tell the paragraph and sentence that hold an answer (hotpotqa.py).
 Figures are added to docs/results/candidates.jsonl.
 """
 
@@ -17,16 +18,18 @@ import re
 import experiment
 import questions
 from experiment import data_sets
-from hotpotqa import best, bm25
+from hotpotqa import best, bm25, evidence_beginning
 
 FLAGS = ["--task", "candidates", "--learning-rate", 1e-4, "--head-learning-rate", 5e-4,
          "--gradient-accumulation-steps", 8, "--warmup-ratio", 0.1, "--save-strategy", "no", "--overwrite-output-dir",
          "--skip-invalid", "--bf16"]
 EPOCHS = ["--num-train-epochs", 5]
+EVIDENCE = "4,096, evidence of SQuAD first"
 # Options of finetune and evaluate; options of finetune alone.
 ROWS = {
     "4,096": ([], EPOCHS),
     "4,096, one epoch": ([], ["--num-train-epochs", 1]),
+    EVIDENCE: ([], EPOCHS),
     "512": (["--stride", 0], EPOCHS),
     "4,096, no projections of their own": ([], [*EPOCHS, "--shared-global-projections"]),
     "4,096, no global attention": (["--global-attention", "none"], EPOCHS),
@@ -79,7 +82,8 @@ def runs(work, begun, short, records, seeds):
             name = "-".join(re.findall(r"[a-z0-9]+", row))
             folder = work / f"titles-{name}-{seed}"
             if not (folder / "model.safetensors").exists():
-                program("finetune", short if row == "512" else begun, work / "titles-train.json", "--output-dir", folder,
+                source = short if row == "512" else evidence_beginning(program, work, begun) if row == EVIDENCE else begun
+                program("finetune", source, work / "titles-train.json", "--output-dir", folder,
                         "--seed", seed, *FLAGS, *flags, *learning)
             found = program("evaluate", folder, work / "titles-dev.json", "--dtype", "bf16", "--skip-invalid", *flags)[-1]
             return {"accuracy": round(found["metrics"]["accuracy"], 5), "examples": found["examples"]}

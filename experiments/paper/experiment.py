@@ -79,6 +79,7 @@ def options(description, results):
     parser.add_argument("--jobs", type=int, default=len(all_cores()),
                         help="runs at the same time, each on its own cores")
     parser.add_argument("--only", default="", help="only rows whose name contains this")
+    parser.add_argument("--row", action="append", metavar="NAME", help="only the row of exactly this name; may be repeated")
     parser.add_argument("--minutes", type=float, help="begin no run after so many minutes")
     return parser
 
@@ -117,7 +118,8 @@ def perform(runs, chosen):
         print(json.dumps(run.key | figures), f"({minutes} minutes)", file=sys.stderr)
 
     left = [run for run in runs
-            if not results.holds(run.key) and chosen.only in str(run.key.get("row", ""))]
+            if not results.holds(run.key) and chosen.only in str(run.key.get("row", ""))
+            and (not chosen.row or run.key.get("row") in chosen.row)]
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
         for done in [pool.submit(one, run) for run in left]:
             done.result()

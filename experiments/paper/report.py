@@ -3,12 +3,12 @@
 
     experiments/paper/report.py
 
-A table stands between the lines <!-- NAME --> and <!-- end -->, and is written anew. A gap between two rows is
-the mean over seeds that both have of their difference, with its standard error; it counts as reproduced when
-it has the sign that the paper says and exceeds two standard errors. Needs matplotlib.
+A table stands between the lines <!-- NAME --> and <!-- end -->, and is written anew. Gaps between rows follow the rule of
+experiments/gaps.py. Rows of docs/results/trivial.jsonl stand in the table that they name. A row without runs is named below
+its table. Needs matplotlib.
 """
 
-import math
+import dataclasses
 import re
 import statistics
 
@@ -18,6 +18,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import experiment
+import gaps
 
 DOCS = experiment.ROOT / "docs"
 FIGURES = DOCS / "figures"
@@ -47,57 +48,89 @@ def spread(values, digits):
     return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.{digits}f}"
 
 
-def gap(rows, more, less, metric, digits):
-    """Mean of more − less over the seeds of both, and the verdict."""
-    first, second = by_seed(rows, more, metric), by_seed(rows, less, metric)
-    gaps = [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
-    if len(gaps) < 3:
-        return f"{len(gaps)} of 3 seeds", "too few seeds"
-    mean, error = statistics.mean(gaps), statistics.stdev(gaps) / math.sqrt(len(gaps))
-    text = f"{mean:+.{digits}f} ± {error:.{digits}f}"
-    if mean > 2 * error:
-        return text, "reproduced"
-    return text, "the opposite" if -mean > 2 * error else "no difference beyond two standard errors"
-
-
 def table(header, rows):
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
 
 
-def with_gaps(rows, named, gaps, metrics, once=()):
-    """Two tables: of rows with (name, paper), and of gaps with (more, less, paper). What `once` names
-    differs in a stage that was run with one seed: its seeds say too little to call it reproduced."""
+@dataclasses.dataclass
+class Pair:
+    """Two rows whose difference is asked for; they stand such that a positive one is expected."""
+
+    more: str
+    less: str
+    paper: str = "–"
+    paired: bool = True  # runs of equal seeds share their noise
+    note: str = ""  # why the seeds cannot show it
+
+
+#: Gaps of each table, for the table of findings.
+FOUND = {}
+
+
+def trivial(name):
+    return load("trivial", table=name)
+
+
+#: Test documents of the tables whose metric is a mean of shares over them, and the whole (1 or 100).
+DOCUMENTS = {"hyperpartisan": (129, 1), "imdb": (400, 1), "questions": (150, 100), "hotpotqa": (150, 100), "triviaqa": (300, 100),
+             "candidates": (243, 100), "longer input": (200, 1)}  # fmt: skip
+
+
+def gap_table(name, rows, pairs, value, digits):
+    """The gaps of a table, by `value` of a run."""
+    documents, whole = DOCUMENTS.get(name, (None, 1))
+
+    def of(row):
+        return {run["seed"]: value(run) for run in rows if run["row"] == row and value(run) is not None}
+
+    lines = gaps.corrected([gaps.Line(f"{pair.more} − {pair.less}", pair.paper, gaps.gap(of(pair.more), of(pair.less), pair.paired, documents, whole),
+                                      digits, pair.note) for pair in pairs])  # fmt: skip
+    FOUND[name] = {line.name: line for line in lines}
+    return table(gaps.HEADER, [line.cells() for line in lines])
+
+
+def not_run(rows, names):
+    missing = [name for name in names if not any(row["row"] == name for row in rows)]
+    return f"\n\nNot run: {'; '.join(missing)}." if missing else ""
+
+
+def with_gaps(name, rows, named, pairs, metrics):
+    """Two tables: of rows with (name, paper), and of gaps of the first metric. Trivial rows stand behind the others."""
     if not rows:
         return NOT_RUN
+    rows = rows + trivial(name)
+    named = [*named, *((row, "–") for row in dict.fromkeys(one["row"] for one in trivial(name)))]
     header = ["", "paper", *(f"{label} here" for _, label, _ in metrics), "seeds"]
     first = []
-    for name, paper in named:
-        values = {metric: list(by_seed(rows, name, metric).values()) for metric, _, _ in metrics}
+    for row, paper in named:
+        values = {metric: list(by_seed(rows, row, metric).values()) for metric, _, _ in metrics}
         count = len(values[metrics[0][0]])
-        first.append([name, paper, *(spread(values[metric], digits) for metric, _, digits in metrics), count])
+        if count:
+            first.append([row, paper, *(spread(values[metric], digits) for metric, _, digits in metrics), count])
     metric, label, digits = metrics[0]
-    second = [[f"{more} − {less}", paper, *gap(rows, more, less, metric, digits)] for more, less, paper in gaps]
-    for (_, less, _), row in zip(gaps, second):
-        if less in once and row[-1] == "reproduced":
-            row[-1] = "beyond two standard errors, but of one beginning each"
-    return table(header, first) + "\n\n" + table(["gap", "paper", f"{label} here ± standard error", ""], second)
+    second = gap_table(name, rows, pairs, lambda run: run.get(metric), digits)
+    return table(header, first) + not_run(rows, [row for row, _ in named]) + f"\n\nGaps of {label}; a larger one is better for the expectation:\n\n" + second
+
+
+COUNTS = "counts of six characters, of as many characters"
 
 
 def windows(form):
     rows = load("character_lm", experiment="windows", form=form)
+    best = "increasing"
     return with_gaps(
-        rows,
+        f"windows, {form}", rows,
         [("decreasing", 1.24), ("fixed", 1.23), ("increasing", 1.21), ("dilation on two heads", 1.20)],
-        [("decreasing", "fixed", "+0.01"), ("fixed", "increasing", "+0.02"),
-         ("decreasing", "increasing", "+0.03"), ("increasing", "dilation on two heads", "+0.01")],
-        [("dev", "dev BPC", 4), ("test", "test BPC", 4)])
+        [Pair("decreasing", "fixed", "+0.01"), Pair("fixed", "increasing", "+0.02"), Pair("decreasing", "increasing", "+0.03"),
+         Pair("increasing", "dilation on two heads", "+0.01"), Pair(COUNTS, best, "> 0")],
+        [("dev", "dev BPC", 4), ("test", "test BPC", 4)])  # fmt: skip
 
 
 def staged():
     rows = load("character_lm", experiment="staged")
     names = ["longest from the beginning", "staged"]
-    text = with_gaps(rows, [(name, "–") for name in names], [(*names, "> 0")], [("dev", "dev BPC", 4)])
+    text = with_gaps("staged", rows, [(name, "–") for name in names], [Pair(*names, "> 0")], [("dev", "dev BPC", 4)])
     figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
     for name in names:
         found = [row["by_context"] for row in rows if row["row"] == name]
@@ -120,30 +153,32 @@ def staged():
 
 def masked_lm():
     return with_gaps(
-        load("masked_lm"),
+        "masked LM", load("masked_lm"),
         [("512", 1.846), ("4,096, new positions drawn", 10.299), ("4,096, positions copied", 1.957),
          ("copied, updates", 1.753), ("copied, only the new positions updated", 1.850),
          ("as many updates at 512", "–")],
-        [("4,096, new positions drawn", "4,096, positions copied", "+8.342"),
-         ("4,096, positions copied", "512", "+0.111"),
-         ("4,096, positions copied", "copied, updates", "+0.204"),
-         ("4,096, positions copied", "copied, only the new positions updated", "+0.107"),
-         ("512", "copied, updates", "+0.093"),
-         ("as many updates at 512", "copied, updates", "–")],
-        [("bpc", "BPC", 4), ("accuracy", "accuracy", 4)])
+        # Rows of 512 and of 4,096 tokens hide other tokens.
+        [Pair("4,096, new positions drawn", "4,096, positions copied", "+8.342"),
+         Pair("4,096, positions copied", "512", "+0.111", paired=False),
+         Pair("4,096, positions copied", "copied, updates", "+0.204"),
+         Pair("4,096, positions copied", "copied, only the new positions updated", "+0.107"),
+         Pair("512", "copied, updates", "+0.093", paired=False),
+         Pair("as many updates at 512", "copied, updates", paired=False),
+         Pair("how frequent a token is", "4,096, new positions drawn", "> 0"),
+         Pair("how frequent it is after the token before", "copied, updates", "> 0")],
+        [("bpc", "BPC", 4), ("accuracy", "accuracy", 4)])  # fmt: skip
 
 
 def classification(task, short, long):
     metrics = [("f1", "F1", 4), ("accuracy", "accuracy", 4)]
     if task == "imdb":
         metrics.reverse()
-    rows = load("classification", experiment=task)
-    named, gaps = [("512", short), ("4,096", long)], [("4,096", "512", f"{long - short:+.3f}")]
-    trained = "4,096, longformer-minilm-4096"
-    if any(row["row"] == trained for row in rows):
-        named.append((trained, "–"))
-        gaps.append((trained, "4,096", "–"))
-    return with_gaps(rows, named, gaps, metrics)
+    trained, words = "4,096, longformer-minilm-4096", "TF-IDF, logistic regression"
+    return with_gaps(
+        task, load("classification", experiment=task), [("512", short), ("4,096", long), (trained, "–")],
+        [Pair("4,096", "512", f"{long - short:+.3f}"), Pair(trained, "4,096"), Pair("4,096", words, "> 0"), Pair(trained, words, "> 0"),
+         Pair("512", f"{words}, first 2,500 characters", "> 0"), Pair("4,096", "bag as in fastText", "> 0", paired=False)],
+        metrics)  # fmt: skip
 
 
 def questions():
@@ -151,9 +186,11 @@ def questions():
     named = [(whole, 73.8), ("2,048, no projections of their own", 72.2), ("2,048, no global attention", 65.5),
              ("2,048, no masked-LM updates", 73.2), ("2,048, only the new positions updated", 73.5),
              ("512", "–"), ("512, n² attention", 71.7)]
-    gaps = [(whole, name, "> 0" if paper == "–" else f"{73.8 - paper:+.1f}") for name, paper in named[1:]]
-    return with_gaps(load("questions"), named, gaps, [("f1", "F1", 2), ("exact_match", "exact match", 2)],
-                     once=("2,048, no masked-LM updates", "2,048, only the new positions updated"))
+    once = ("2,048, no masked-LM updates", "2,048, only the new positions updated")
+    pairs = [Pair(whole, name, "> 0" if paper == "–" else f"{73.8 - paper:+.1f}", note="one beginning each" if name in once else "")
+             for name, paper in named[1:]]  # fmt: skip
+    pairs.append(Pair(whole, "a name in the likeliest sentence", "> 0"))
+    return with_gaps("questions", load("questions"), named, pairs, [("f1", "F1", 2), ("exact_match", "exact match", 2)])
 
 
 def linear():
@@ -211,7 +248,10 @@ def articles():
         values = {metric: list(by_seed(rows, name, metric).values()) for metric in ("rouge1", "rougeL")}
         if values["rouge1"]:
             shown.append([name, *(spread(values[metric], 3) for metric in values), len(values["rouge1"])])
-    return table(["", "ROUGE-1", "ROUGE-L", "seeds"], shown)
+    pairs = [Pair("8192 tokens", "2048 tokens", "+1.75"), Pair("2048 tokens", "512 tokens", "+9.27"), Pair("2048 tokens", "last words", "> 0"),
+             Pair("2048 tokens", "another abstract", "> 0")]  # fmt: skip
+    return table(["", "ROUGE-1", "ROUGE-L", "seeds"], shown) + "\n\nGaps of ROUGE-1; a larger one is better for the expectation:\n\n" + gap_table(
+        "articles", rows, pairs, lambda run: run.get("rouge1"), 3)
 
 
 def longer_input():
@@ -222,10 +262,11 @@ def longer_input():
     names = [f"{n} words" for n in lengths]
     # The paper's validation ROUGE-1 on arXiv with 1,024, 4,096 and 16,384 tokens.
     split, extended = f"{names[1]}, split", f"{names[1]}, extended"
-    text = with_gaps(rows, [("first words", "–"), *zip(names, (35.21, 44.48, 46.23)), (split, "–"), (extended, "–")],
-                     [(names[1], names[0], "+9.27"), (names[2], names[1], "+1.75"), (split, names[1], "–"),
-                      (extended, names[1], "–"), (split, extended, "–")],
-                     [("rouge1", "ROUGE-1", 3), ("rougeL", "ROUGE-L", 3)])
+    text = with_gaps(
+        "longer input", rows, [("first words", "–"), *zip(names, (35.21, 44.48, 46.23)), (split, "–"), (extended, "–")],
+        [Pair(names[1], names[0], "+9.27"), Pair(names[2], names[1], "+1.75"), Pair(split, names[1]), Pair(extended, names[1]),
+         Pair(split, extended), *(Pair(name, f"the word after each name, of {name}", "> 0") for name in names)],
+        [("rouge1", "ROUGE-1", 3), ("rougeL", "ROUGE-L", 3)])  # fmt: skip
     figure, axes = plt.subplots(figsize=(6, 3.6), layout="constrained")
     for metric, label in (("rouge1", "trained on the long documents"), ("untrained_rouge1", "before the training on long documents")):
         found = [[row[metric] for row in rows if row["row"] == name] for name in names]
@@ -244,16 +285,21 @@ def longer_input():
     return text
 
 
-def spread_of(rows, names, metrics):
-    """A row for each name: its metrics, each (label, value of a run, digits), and the number of seeds."""
+def spread_of(name, rows, names, metrics, pairs=()):
+    """A row for each name: its metrics, each (label, value of a run, digits), and the number of seeds; gaps of the first one."""
+    rows = rows + trivial(name)
+    names = [*names, *((row, "–") for row in dict.fromkeys(one["row"] for one in trivial(name)))]
     shown = []
-    for name, paper in names:
-        found = [row for row in rows if row["row"] == name]
-        values = [[value(row) for row in found if value(row) is not None] for _, value, _ in metrics]
+    for row, paper in names:
+        found = [run for run in rows if run["row"] == row]
+        values = [[value(run) for run in found if value(run) is not None] for _, value, _ in metrics]
         if found:
-            shown.append([name, paper, *(spread(value, digits) for value, (_, _, digits) in zip(values, metrics)),
-                          len(found)])
-    return table(["", "paper", *(label for label, _, _ in metrics), "seeds"], shown)
+            shown.append([row, paper, *(spread(value, digits) for value, (_, _, digits) in zip(values, metrics)), len(found)])
+    text = table(["", "paper", *(label for label, _, _ in metrics), "seeds"], shown) + not_run(rows, [row for row, _ in names])
+    if not pairs:
+        return text
+    label, value, digits = metrics[0]
+    return f"{text}\n\nGaps of {label}; a larger one is better for the expectation:\n\n" + gap_table(name, rows, pairs, value, digits)
 
 
 def litbank():
@@ -266,12 +312,14 @@ def litbank():
     def of(part, name):
         return lambda row: 100 * row[part][name] if part in row and name in row[part] else None
 
-    return spread_of(rows, names, [
+    return spread_of("litbank", rows, names, [
         ("test CoNLL F1", of("test", "conll_f1"), 1), ("MUC", of("test", "muc_f1"), 1), ("B³", of("test", "b_cubed_f1"), 1),
         ("CEAF-φ4", of("test", "ceaf_e_f1"), 1), ("LEA", of("test", "lea_f1"), 1),
         ("mentions", of("test", "mentions_f1"), 1),
         ("without singletons", lambda row: 100 * row["test_without_singletons"] if "test_without_singletons" in row else None, 1),
-        ("dev CoNLL F1", of("dev", "conll_f1"), 1), ("dev recall of pruning", of("dev", "pruning_recall"), 1)])
+        ("dev CoNLL F1", of("dev", "conll_f1"), 1), ("dev recall of pruning", of("dev", "pruning_recall"), 1)],
+        [Pair("4,096", "512, one behind the other", "+0.2"), Pair("4,096", "512, overlapping"), Pair("4,096", "4,096, links alone"),
+         Pair("4,096", "the same words", "> 0")])  # fmt: skip
 
 
 CRAFT_ROWS = ("512, each segment by itself", "512, one behind the other", "4,096, each segment by itself", "4,096",
@@ -312,10 +360,13 @@ def craft():
             heights[name] = [statistics.mean(share(row, key) for row in found) for key, _ in names]
     if heights:
         draw_links(heights, [label for _, label in names])
-    return spread_of(rows, [("the same words", "–"), *((name, "–") for name in CRAFT_ROWS)], [
+    # Seeds draw head and order; models of other lengths begin elsewhere.
+    pairs = [Pair("4,096", "512, one behind the other", "+0.2"), Pair("one pass of 20,480", "4,096, each segment by itself", "> 0"),
+             Pair("one pass of 20,480", "4,096", "> 0"), Pair("4,096", "the same words", "> 0")]  # fmt: skip
+    return spread_of("craft", rows, [("the same words", "–"), *((name, "–") for name in CRAFT_ROWS)], [
         ("CoNLL F1", lambda row: 100 * row["dev"]["conll_f1"], 1),
         *((f"links {label}", lambda row, key=key: 100 * share(row, key) if share(row, key) is not None else None, 1)
-          for key, label in names)])
+          for key, label in names)], pairs)
 
 
 def hotpotqa():
@@ -330,19 +381,23 @@ def hotpotqa():
              ("one stage, marks global too", "–"), ("one stage, nothing global", "–"),
              ("marks global too, weights 1,1,1,1, 3 epochs in batches of 8", "–"),
              ("one stage, evidence of SQuAD first", "–"), ("two stages, evidence of SQuAD first", "–")]
-    return spread_of(rows, names, [
+    pairs = [Pair("two stages", "one stage", "+4.2"), Pair("two stages, evidence of SQuAD first", "one stage, evidence of SQuAD first", "+4.2"),
+             Pair("one stage, evidence of SQuAD first", "one stage"), Pair("one stage", "BM25, and a name in its sentences", "> 0"),
+             Pair("one stage, evidence of SQuAD first", "BM25, and a name in its sentences", "> 0")]  # fmt: skip
+    return spread_of("hotpotqa", rows, names, [
         ("joint F1", of("joint_f1"), 1), ("answer F1", of("f1"), 1), ("supporting F1", of("sp_f1"), 1),
         ("gold among the five best", of("five_best_gold_recall"), 1),
-        ("gold kept (≤ 5, logit > −3)", of("selected_gold_recall"), 1)])
+        ("gold kept (≤ 5, logit > −3)", of("selected_gold_recall"), 1)], pairs)
 
 
 def candidates():
     rows = load("candidates")
     if not rows:
         return NOT_RUN
-    names = [("BM25", "–"), ("4,096", 73.8), ("4,096, one epoch", "–"), ("512", 72.4), ("4,096, no projections of their own", 72.2),
+    names = [("BM25", "–"), ("4,096", 73.8), ("4,096, one epoch", "–"), ("4,096, evidence of SQuAD first", "–"), ("512", 72.4), ("4,096, no projections of their own", 72.2),
              ("4,096, no global attention", 65.5)]
-    return spread_of(rows, names, [("accuracy", lambda row: 100 * row["accuracy"], 1)])
+    return spread_of("candidates", rows, names, [("accuracy", lambda row: 100 * row["accuracy"], 1)],
+                     [Pair("4,096, one epoch", "BM25", "> 0")])
 
 
 def triviaqa():
@@ -351,7 +406,74 @@ def triviaqa():
         return NOT_RUN
     names = [("a name in the likeliest sentence", "–"), ("OR loss", 75.2), ("first match", "–"), ("gold span", "–"),
              ("OR loss, substrings", "–"), ("512, one softmax", 74.3), ("512, a softmax for each row", "–")]
-    return spread_of(rows, names, [("F1", lambda row: row["f1"], 2), ("exact match", lambda row: row["exact_match"], 2)])
+    return spread_of("triviaqa", rows, names, [("F1", lambda row: row["f1"], 2), ("exact match", lambda row: row["exact_match"], 2)],
+                     [Pair("OR loss", "first match", "> 0"), Pair("OR loss", "gold span"), Pair("OR loss", "512, one softmax", "+0.9"),
+                      Pair("OR loss", "a name in the likeliest sentence", "> 0")])  # fmt: skip
+
+
+def phases():
+    rows = load("phases")
+    if not rows:
+        return NOT_RUN
+    names = list(dict.fromkeys(row["row"] for row in rows))
+    first = [[name, f"{next(row['characters'] for row in rows if row['row'] == name):,}", spread(list(by_seed(rows, name, "dev").values()), 3),
+              len(by_seed(rows, name, "dev"))] for name in names]  # fmt: skip
+    last = [row["by_window"] for row in rows if "by_window" in row]
+    second = [[f"{int(window):,}", spread([row[window] for row in last], 3), len(last)] for window in (last[0] if last else ())]
+    return table(["after", "characters read", "dev BPC", "seeds"], first) + "\n\n" + table(
+        ["window of the evaluation", "dev BPC after the last phase", "seeds"], second)
+
+
+#: Mean and 95th percentile of the paper's Table 6.
+PAPER_LENGTHS = {"WikiHop": (1535, 3627), "TriviaQA": (6589, 17126), "HotpotQA": (1316, 1889), "IMDB": (300, 705), "Hyperpartisan": (705, 1975),
+                 "LitBank": (506, 1147), "CRAFT": (506, 1147)}  # fmt: skip
+
+
+def lengths():
+    rows = load("lengths")
+    if not rows:
+        return NOT_RUN
+    shown = []
+    for row in rows:
+        paper = PAPER_LENGTHS[row["row"].split(",")[0]]
+        shown.append([row["row"], f"{paper[0]:,}, {paper[1]:,}", f"{row['mean']:,.0f}, {row['p95']:,.0f}", f"{row['max']:,}",
+                      f"{100 * row['share_over_512']:.0f} %", f"{100 * row['share_over_4096']:.0f} %", f"{row['documents']:,}"])  # fmt: skip
+    return table(["", "mean and 95th percentile in the paper", "here", "longest", "over 512", "over 4,096", "documents"], shown)
+
+
+#: The paper's findings: words of the page, table, gap.
+FINDINGS = (
+    ("[windows that grow with depth](#table-4-how-windows-are-arranged) beat falling ones, text8", "windows, text8", "decreasing − increasing"),
+    ("the same, bytes", "windows, bytes", "decreasing − increasing"),
+    ("dilation on two heads helps, text8", "windows, text8", "increasing − dilation on two heads"),
+    ("the same, bytes", "windows, bytes", "increasing − dilation on two heads"),
+    ("[training in stages](#staged-training) helps", "staged", "longest from the beginning − staged"),
+    ("[copied positions](#table-5-from-512-to-4096-tokens) beat drawn ones", "masked LM", "4,096, new positions drawn − 4,096, positions copied"),
+    ("updates at 4,096 tokens help", "masked LM", "4,096, positions copied − copied, updates"),
+    ("they help more than as many at 512", "masked LM", "as many updates at 512 − copied, updates"),
+    ("[whole documents](#whole-documents-hyperpartisan-and-imdb) beat 512 tokens, Hyperpartisan", "hyperpartisan", "4,096 − 512"),
+    ("the same, IMDB's longest reviews", "imdb", "4,096 − 512"),
+    ("*not the paper's:* they beat words and a linear model, IMDB", "imdb", "4,096 − TF-IDF, logistic regression"),
+    ("[global attention](#global-attention-questions-about-articles) helps questions", "questions", "2,048 − 2,048, no global attention"),
+    ("projections of their own help", "questions", "2,048 − 2,048, no projections of their own"),
+    ("2,048 tokens beat segments of 512", "questions", "2,048 − 512"),
+    ("[coreference](#coreference) gains from whole documents, CRAFT", "craft", "4,096 − 512, one behind the other"),
+    ("[two stages](#hotpotqa) for HotpotQA", "hotpotqa", "two stages − one stage"),
+    ("the same, evidence of SQuAD first", "hotpotqa", "two stages, evidence of SQuAD first − one stage, evidence of SQuAD first"),
+    ("[the OR loss](#known-answers-without-their-places) beats the first match", "triviaqa", "OR loss − first match"),
+    ("[candidates read together](#candidates-that-are-read-together) beat plain words", "candidates", "4,096, one epoch − BM25"),
+    ("[longer input, better text](#longer-input-better-text), made documents", "longer input", "8192 words − 2048 words"),
+    ("the same, [real articles](#longer-input-on-real-articles)", "articles", "8192 tokens − 2048 tokens"),
+)  # fmt: skip
+
+
+def findings():
+    """After the other tables."""
+    shown = []
+    for words, name, gap in FINDINGS:
+        _, paper, *cells = FOUND[name][gap].cells()
+        shown.append([words, paper, *cells])
+    return table(["the paper's finding", *gaps.HEADER[1:]], shown)
 
 
 TABLES = {
@@ -370,6 +492,9 @@ TABLES = {
     "hotpotqa": hotpotqa,
     "triviaqa": triviaqa,
     "candidates": candidates,
+    "phases": phases,
+    "lengths": lengths,
+    "findings": findings,
 }
 
 
