@@ -1,10 +1,48 @@
 #include "core/collective.h"
 
+#include <exception>
 #include <span>
+#include <string>
 
+#include "core/error.h"
 #include "core/hash.h"
 
 namespace longformer {
+
+void Ranks::max(std::span<float>) const {
+  fail("ranks: expected max() and exchange(), which one document over ranks needs, found none");
+}
+
+void Ranks::exchange(const RankNeighbours&) const { max({}); }
+
+template <typename Send>
+void CheckedRanks::send(std::size_t bytes, Send&& send) const {
+  try {
+    send();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw RankLost(fmt::format("rank {} of {}: expected an answer of the others, found: {}", rank(),
+                               count(), error.what()));
+  }
+  bytes_sent_ += static_cast<std::int64_t>(bytes);
+}
+
+void CheckedRanks::sum(std::span<double> values) const {
+  send(values.size_bytes(), [&] { ranks_.sum(values); });
+}
+
+void CheckedRanks::sum(std::span<float> values) const {
+  send(values.size_bytes(), [&] { ranks_.sum(values); });
+}
+
+void CheckedRanks::max(std::span<float> values) const {
+  send(values.size_bytes(), [&] { ranks_.max(values); });
+}
+
+void CheckedRanks::exchange(const RankNeighbours& rows) const {
+  send(rows.to_before.size() + rows.to_behind.size(), [&] { ranks_.exchange(rows); });
+}
 
 void sum_over(const Ranks& ranks, Tensor& values) {
   ranks.sum(std::span(values.data<float>(), static_cast<std::size_t>(values.size())));

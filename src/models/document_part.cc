@@ -1,0 +1,168 @@
+#include "models/document_part.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+
+namespace longformer::models {
+namespace {
+
+/// Parts of long documents begin where tiles of attention do, so that their rows have the bits that
+/// one process gives them.
+constexpr Index kTile = 64;
+
+/// Where parts begin, and how many rows they have of the rank before them.
+struct Parts {
+  Index tokens, count, unit, left, right;
+
+  Parts(Index n, Index ranks, Reach reach)
+      : tokens(n), count(ranks), unit(1), left(reach.left), right(reach.right) {
+    const Index rounded = kernels::divide_up(left, kTile) * kTile;
+    if (n / ranks - kTile < std::max(rounded, right)) return;
+    unit = kTile;
+    left = rounded;
+  }
+  Index begin(Index rank) const {
+    return rank == count ? tokens : tokens * rank / count / unit * unit;
+  }
+};
+
+template <typename Value>
+std::vector<Value> rows_of(const std::vector<Value>& all, std::span<const Index> tokens) {
+  std::vector<Value> rows;
+  if (all.empty()) return rows;
+  for (const Index token : tokens) rows.push_back(all[at(token)]);
+  return rows;
+}
+
+std::span<std::byte> bytes_of(Tensor& x, Index begin, Index count) {
+  const std::size_t row = x.bytes() / at(x.rows());
+  return {static_cast<std::byte*>(x.raw()) + at(begin) * row, at(count) * row};
+}
+
+/// Why the layers of a model cannot be divided; nothing when they can.
+std::optional<std::string> why_not_divided(const EncoderConfig& config) {
+  const LayerRecipe& recipe = config.recipe;
+  const std::string_view type = config.model_type();
+  const bool has_other_keys = recipe.funnel || config.reformer || config.linformer ||
+                              config.features || recipe.global_local || recipe.convolution ||
+                              recipe.blocks || recipe.shifted_blocks || recipe.sparse;
+  if (config.table || config.layers == 0) return fmt::format("{}, which has no layers", type);
+  if (has_other_keys) return fmt::format("{}, whose tokens see more than windows", type);
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    for (const HeadPattern& head : config.pattern(layer)) {
+      if (std::max(head.reach_left, head.reach_right) >= kernels::kUnlimitedReach) {
+        return fmt::format("{}, in whose layer {} every token sees every token", type, layer);
+      }
+    }
+  }
+  const bool is_dynamic = std::ranges::any_of(recipe.rotations, [](const RotaryConfig& rotation) {
+    return rotation.scaling == RotaryScaling::dynamic;
+  });
+  const bool has_terms = recipe.distance_bias != DistanceBias::none || recipe.distance_keys;
+  if (is_dynamic || has_terms) return fmt::format("{} with terms of distances", type);
+  return std::nullopt;
+}
+
+}  // namespace
+
+void check_divisible(const EncoderConfig& config) {
+  const auto reason = why_not_divided(config);
+  require(!reason, OptionName("ranks"),
+          "expected a model with windows in all layers, such as a Longformer, found {}",
+          reason.value_or(""));
+}
+
+Reach longest_reach(const EncoderConfig& config) {
+  Reach reach;
+  for (const auto& heads : config.patterns) {
+    for (const HeadPattern& head : heads) {
+      reach.left = std::max(reach.left, head.most_left() * head.dilation);
+      reach.right = std::max(reach.right, head.most_right() * head.dilation);
+    }
+  }
+  return config.recipe.is_causal ? Reach{reach.left, 0} : reach;
+}
+
+DocumentPart::DocumentPart(const CheckedRanks& ranks, const EncoderConfig& config,
+                           const Batch& document)
+    : ranks_(ranks), tokens_(document.rows()) {
+  check_divisible(config);
+  require(document.documents() == 1, "ranks: expected one document, found {}",
+          document.documents());
+  require(document.edges.empty(), "ranks: expected a document without edges, found {}",
+          document.edges.size());
+  require(config.has_global_projections() || document.global_rows.empty(),
+          "ranks: expected no global tokens for model_type {}, found {}", config.model_type(),
+          document.global_rows.size());
+  const Reach reach = longest_reach(config);
+  const Index count = ranks.count(), rank = ranks.rank();
+  const Index least = count * std::max<Index>({reach.left, reach.right, 1});
+  require(
+      tokens_ >= least,
+      "ranks: expected at least {} tokens for {} ranks, each with the {} that a window reaches, "
+      "found {} (take fewer ranks)",
+      least, count, least / count, tokens_);
+  const Parts parts(tokens_, count, reach);
+  own_ = {parts.begin(rank), parts.begin(rank + 1)};
+  before_ = rank == 0 ? 0 : parts.left;
+  behind_ = rank + 1 == count ? 0 : parts.right;
+  for_before_ = rank == 0 ? 0 : parts.right;
+  for_behind_ = rank + 1 == count ? 0 : parts.left;
+  begin_ = own_.begin - before_;
+  const Index end = own_.end + behind_;
+  std::vector<Index> tokens;
+  for (Index token = begin_; token < end; ++token) tokens.push_back(token);
+  const auto is_here = [&](Index token) { return token >= begin_ && token < end; };
+  for (const Index token : document.global_rows) {
+    if (is_here(token)) batch_.global_rows.push_back(token - begin_);
+  }
+  for (const Index token : document.global_rows) {
+    if (is_here(token)) continue;
+    batch_.global_rows.push_back(std::ssize(tokens));
+    tokens.push_back(token);
+  }
+  batch_.ids = rows_of(document.ids, tokens);
+  batch_.types = rows_of(document.types, tokens);
+  batch_.positions = rows_of(document.positions, tokens);
+  batch_.mask = rows_of(document.mask, tokens);
+  batch_.starts = {0, std::ssize(tokens)};
+}
+
+void DocumentPart::refresh(Tensor& x) const {
+  const auto [first, end] = own_rows();
+  ranks_.exchange({.to_before = bytes_of(x, first, for_before_),
+                   .to_behind = bytes_of(x, end - for_behind_, for_behind_),
+                   .from_before = bytes_of(x, 0, before_),
+                   .from_behind = bytes_of(x, end, behind_)});
+}
+
+ops::RowRange DocumentPart::own(ops::RowRange tokens) const {
+  const Index begin = std::clamp(tokens.begin, own_.begin, own_.end);
+  const Index end = std::clamp(tokens.end, own_.begin, own_.end);
+  return {begin - begin_, end - begin_};
+}
+
+Tensor DocumentPart::gathered(const Tensor& rows) const {
+  Tensor all = Tensor::zeros({tokens_, rows.columns()}, DType::f32);
+  Tensor mine = all.slice_rows(own_.begin, own_.end - own_.begin);
+  const auto [first, end] = own_rows();
+  rows.slice_rows(first, end - first).copy_to({mine.data<float>(), at(mine.size())});
+  sum_over(ranks_, all);
+  return all;
+}
+
+Tensor DocumentPart::first_row(const Tensor& rows) const {
+  Tensor first = Tensor::zeros({1, rows.columns()}, DType::f32);
+  if (ranks_.rank() == 0) rows.slice_rows(0, 1).copy_to({first.data<float>(), at(first.size())});
+  sum_over(ranks_, first);
+  return first;
+}
+
+}  // namespace longformer::models
