@@ -18,7 +18,7 @@ model = longformer_cpp.load(folder, ranks=ranks)
 with open(document, encoding="utf-8") as file:
     text = file.read()
 # Every process makes the same call, and has the same vector.
-vector = model.encode(text, long="refuse")
+vector = model.encode(text)
 if ranks is None or ranks.rank == 0:
     print(f"{len(model.tokenizer.encode(text).ids)} tokens, {len(vector)} numbers, {model.bytes_sent} bytes sent by each process")
     print(*(f"{number:.4f}" for number in vector[:4]))
