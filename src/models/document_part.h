@@ -2,7 +2,7 @@
 // neighbours for the rows that its windows reach (docs/corpora.md#one-document-over-processes).
 #pragma once
 
-#include <cstdint>
+#include <vector>
 
 #include "core/collective.h"
 #include "models/batch.h"
@@ -20,10 +20,10 @@ struct Reach {
 };
 Reach longest_reach(const EncoderConfig& config);
 
-/// The part of this rank. Its rows are those of its tokens, of as many tokens before and behind
-/// them as windows reach, and of all other global tokens. They go through a layer together; before
-/// the next one the neighbours send what rows of theirs have become. Rows of global tokens become
-/// the same in all ranks, from sums over all of them.
+/// The part of this rank. Its rows are those of as many tokens before its own as windows reach, of
+/// its tokens, of as many behind them, and of all other global tokens. Attention reads all of them;
+/// before the next layer the neighbours send what rows of theirs have become. Rows of global tokens
+/// become the same in all ranks, from sums over all of them.
 class DocumentPart {
  public:
   /// A batch of one document. Throws Error for a model that cannot be divided, for a document that
@@ -33,6 +33,10 @@ class DocumentPart {
   /// The rows of this rank, as one document.
   const Batch& batch() const { return batch_; }
   kernels::Division division() const { return {&ranks_, own_rows()}; }
+  /// Rows that this rank computes: its own, and those of global tokens that are far away.
+  std::vector<kernels::Range> computed() const {
+    return {own_rows(), {own_.end - begin_ + behind_, batch_.rows()}};
+  }
 
   /// Writes the rows of the neighbours into x [rows, D], a result of a layer.
   void refresh(Tensor& x) const;

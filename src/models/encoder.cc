@@ -183,6 +183,7 @@ std::shared_ptr<SharedInput> Encoder::shared_input(const ops::Context& context, 
   // Masked tokens are queries, as in transformers: ColBERT counts those that it adds to questions.
   if (!batch.mask.empty() && batch.global_rows.empty() && is_plain) rows.self_attention = false;
   auto shared = std::make_shared<SharedInput>();
+  if (options.part != nullptr) shared->computed = options.part->computed();
   shared->starts = batch.starts;
   shared->rows_without_globals = kernels::shared(rows);
   shared->rows = shared->rows_without_globals;
