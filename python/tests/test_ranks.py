@@ -186,7 +186,7 @@ def test_models_and_documents_that_are_refused(folder):
 
     with pytest.raises(longformer_cpp.Error, match="windows in all layers.*bert, in whose layer 0 every token sees every token"):
         longformer_cpp.load(folder("tiny_bert"), ranks=Alone())
-    model = longformer_cpp.load(folder("tiny_longformer"), ranks=Alone())
+    model = longformer_cpp.load(folder("tiny_longformer_classifier"), ranks=Alone())
     with pytest.raises(longformer_cpp.Error, match="at least .* tokens for 2 ranks"):
         model.encode("he")
     with pytest.raises(longformer_cpp.Error, match=r"max\(\) and exchange\(\)"):
@@ -199,8 +199,8 @@ def test_the_example(folder, tmp_path):
     """Without a launcher it is one process."""
     (tmp_path / "book.txt").write_text(TEXT)
     example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "corpus" / "one_document.py"
-    out = subprocess.run([sys.executable, example, folder("tiny_longformer"), tmp_path / "book.txt"], capture_output=True, text=True, check=True)
-    model = longformer_cpp.load(folder("tiny_longformer"))
+    out = subprocess.run([sys.executable, example, folder("tiny_longformer_classifier"), tmp_path / "book.txt"], capture_output=True, text=True, check=True)
+    model = longformer_cpp.load(folder("tiny_longformer_classifier"))
     tokens = len(model.tokenizer.encode(TEXT).ids)
     first, second = out.stdout.splitlines()
     assert first.startswith(f"{tokens} tokens, ") and first.endswith(" 0 bytes sent by each process")

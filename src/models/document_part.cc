@@ -115,18 +115,22 @@ DocumentPart::DocumentPart(const CheckedRanks& ranks, const EncoderConfig& confi
   behind_ = rank + 1 == count ? 0 : parts.right;
   for_before_ = rank == 0 ? 0 : parts.right;
   for_behind_ = rank + 1 == count ? 0 : parts.left;
-  begin_ = own_.begin - before_;
-  const Index end = own_.end + behind_;
-  std::vector<Index> tokens;
-  for (Index token = begin_; token < end; ++token) tokens.push_back(token);
-  const auto is_here = [&](Index token) { return token >= begin_ && token < end; };
-  for (const Index token : document.global_rows) {
-    if (is_here(token)) batch_.global_rows.push_back(token - begin_);
-  }
-  for (const Index token : document.global_rows) {
-    if (is_here(token)) continue;
-    batch_.global_rows.push_back(std::ssize(tokens));
+  const std::vector<Index>& globals = document.global_rows;
+  const auto near = std::ranges::lower_bound(globals, own_.begin - before_);
+  const auto behind = std::ranges::lower_bound(globals, own_.end + behind_);
+  // In all ranks global tokens have the same order.
+  std::vector<Index> tokens(globals.begin(), near);
+  first_ = std::ssize(tokens) - (own_.begin - before_);
+  for (Index token = own_.begin - before_; token < own_.end + behind_; ++token) {
     tokens.push_back(token);
+  }
+  tokens.insert(tokens.end(), behind, globals.end());
+  for (auto token = globals.begin(); token != near; ++token) {
+    batch_.global_rows.push_back(token - globals.begin());
+  }
+  for (auto token = near; token != behind; ++token) batch_.global_rows.push_back(*token + first_);
+  for (auto token = behind; token != globals.end(); ++token) {
+    batch_.global_rows.push_back(std::ssize(tokens) - (globals.end() - token));
   }
   batch_.ids = rows_of(document.ids, tokens);
   batch_.types = rows_of(document.types, tokens);
@@ -139,14 +143,14 @@ void DocumentPart::refresh(Tensor& x) const {
   const auto [first, end] = own_rows();
   ranks_.exchange({.to_before = bytes_of(x, first, for_before_),
                    .to_behind = bytes_of(x, end - for_behind_, for_behind_),
-                   .from_before = bytes_of(x, 0, before_),
+                   .from_before = bytes_of(x, first - before_, before_),
                    .from_behind = bytes_of(x, end, behind_)});
 }
 
 ops::RowRange DocumentPart::own(ops::RowRange tokens) const {
   const Index begin = std::clamp(tokens.begin, own_.begin, own_.end);
   const Index end = std::clamp(tokens.end, own_.begin, own_.end);
-  return {begin - begin_, end - begin_};
+  return {begin + first_, end + first_};
 }
 
 Tensor DocumentPart::gathered(const Tensor& rows) const {

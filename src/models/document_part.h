@@ -20,10 +20,10 @@ struct Reach {
 };
 Reach longest_reach(const EncoderConfig& config);
 
-/// The part of this rank. Its rows are those of as many tokens before its own as windows reach, of
-/// its tokens, of as many behind them, and of all other global tokens. Attention reads all of them;
-/// before the next layer the neighbours send what rows of theirs have become. Rows of global tokens
-/// become the same in all ranks, from sums over all of them.
+/// The part of this rank. Its rows are those of its tokens, of as many tokens before and behind
+/// them as windows reach, and, before and behind all of these, of the other global tokens.
+/// Attention reads all of them; before the next layer the neighbours send what rows of theirs have
+/// become. Rows of global tokens become the same in all ranks, from sums over all of them.
 class DocumentPart {
  public:
   /// A batch of one document. Throws Error for a model that cannot be divided, for a document that
@@ -35,7 +35,8 @@ class DocumentPart {
   kernels::Division division() const { return {&ranks_, own_rows()}; }
   /// Rows that this rank computes: its own, and those of global tokens that are far away.
   std::vector<kernels::Range> computed() const {
-    return {own_rows(), {own_.end - begin_ + behind_, batch_.rows()}};
+    const auto [begin, end] = own_rows();
+    return {{0, begin - before_}, {begin, end}, {end + behind_, batch_.rows()}};
   }
 
   /// Writes the rows of the neighbours into x [rows, D], a result of a layer.
@@ -50,13 +51,13 @@ class DocumentPart {
   Tensor first_row(const Tensor& rows) const;
 
  private:
-  kernels::Range own_rows() const { return {own_.begin - begin_, own_.end - begin_}; }
+  kernels::Range own_rows() const { return {own_.begin + first_, own_.end + first_}; }
 
   const CheckedRanks& ranks_;
   Index tokens_ = 0;
-  /// Tokens of this rank, and the first token of the rows before them.
+  /// Tokens of this rank, and what is added to their numbers for those of their rows.
   kernels::Range own_;
-  Index begin_ = 0;
+  Index first_ = 0;
   /// Rows of the neighbours here, and rows of this rank there.
   Index before_ = 0, behind_ = 0, for_before_ = 0, for_behind_ = 0;
   Batch batch_;

@@ -30,7 +30,7 @@ using Ids = std::vector<std::int32_t>;
 
 constexpr const char* kCommon =
     R"("vocab_size": 300, "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 3,
-       "intermediate_size": 40, "max_position_embeddings": 3000, "initializer_range": 0.4)";
+       "intermediate_size": 40, "max_position_embeddings": 3000, "initializer_range": 0.2)";
 const std::string kLongformer =
     fmt::format(R"({{"model_type": "longformer", "attention_window": [8, 16, 4], {}}})", kCommon);
 const std::string kDilated = fmt::format(
@@ -133,8 +133,8 @@ TEST(DocumentRanks, StatesAreThoseOfOneProcess) {
   for (const std::string& config : {kLongformer, kDilated, kSliding}) {
     for (const int n : {67, 301, 1031}) {
       for (const int count : {1, 2, 4}) {
-        // Parts of long documents begin with tiles of attention.
-        const double most = n > 1000 ? 0 : 1e-5;
+        // Parts of long documents begin with tiles of attention, unless tiles skip tokens.
+        const double most = n > 1000 && config != kDilated ? 0 : 1e-5;
         EXPECT_LE(apart(config, Text(n), count), most) << config << n << " " << count;
         EXPECT_LE(apart(config, Text(n).masked(), count), 1e-5) << config << n << " " << count;
       }
@@ -169,7 +169,7 @@ TEST(DocumentRanks, VectorsAndLogitsAreThoseOfOneProcess) {
   const auto folder = [](const char* name) { return (fixtures_folder() / name).string(); };
   const std::string text = "he was in the house and she was not in it , he said to her there";
   const auto vectors = [&](const LoadOptions& options) {
-    const Embedder embedder = Embedder::load(folder("tiny_longformer"), options);
+    const Embedder embedder = Embedder::load(folder("tiny_longformer_classifier"), options);
     std::vector<float> all;
     for (const Pooling pooling : {Pooling::mean, Pooling::max, Pooling::cls, Pooling::tokens}) {
       EmbedOptions wanted;
@@ -280,7 +280,9 @@ TEST(DocumentRanks, NeedNeighbours) {
   struct OnlySums : Ranks {
     int rank() const override { return 0; }
     int count() const override { return 2; }
-    void sum(std::span<double>) const override {}
+    void sum(std::span<double> values) const override {
+      std::fill(values.begin(), values.end(), values[0]);
+    }
     void sum(std::span<float>) const override {}
   };
   const TemporaryFolder folder({{"config.json", kLongformer}});
