@@ -20,5 +20,5 @@ with open(document, encoding="utf-8") as file:
 # Every process makes the same call, and has the same vector.
 vector = model.encode(text)
 if ranks is None or ranks.rank == 0:
-    print(f"{len(model.tokenizer.encode(text).ids)} tokens, {len(vector)} numbers, {model.bytes_sent} bytes sent by each process")
+    print(f"{len(model.tokenizer.encode(text).ids)} tokens, {len(vector)} numbers, {model.bytes_sent} bytes sent by this one")
     print(*(f"{number:.4f}" for number in vector[:4]))

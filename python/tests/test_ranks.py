@@ -203,5 +203,5 @@ def test_the_example(folder, tmp_path):
     model = longformer_cpp.load(folder("tiny_longformer_classifier"))
     tokens = len(model.tokenizer.encode(TEXT).ids)
     first, second = out.stdout.splitlines()
-    assert first.startswith(f"{tokens} tokens, ") and first.endswith(" 0 bytes sent by each process")
+    assert first.startswith(f"{tokens} tokens, ") and first.endswith(" 0 bytes sent by this one")
     assert second.split() == [f"{number:.4f}" for number in model.encode(TEXT)[:4]]
