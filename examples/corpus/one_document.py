@@ -11,7 +11,7 @@ import longformer_cpp
 from longformer_cpp.ranks import mpi_ranks, torch_ranks
 
 folder, document = sys.argv[1:3]
-# What the launchers set; without one of them this process computes alone.
+# Launchers set these variables; without a launcher this process computes alone.
 RANKS = {"TORCHELASTIC_RUN_ID": torch_ranks, "OMPI_COMM_WORLD_RANK": mpi_ranks, "PMI_RANK": mpi_ranks}
 ranks = next((make() for variable, make in RANKS.items() if variable in os.environ), None)
 model = longformer_cpp.load(folder, ranks=ranks)

@@ -47,7 +47,7 @@ class Alone:
         self.halo = max(to_before.nbytes, to_behind.nbytes)
         import numpy
 
-        # As if the neighbours had the same rows.
+        # Numbers of the right size: the same rows.
         from_before[:] = numpy.resize(to_behind, from_before.size)
         from_behind[:] = numpy.resize(to_before, from_behind.size)
 

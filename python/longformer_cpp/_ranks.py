@@ -1,4 +1,4 @@
-"""What processes that compute together can do; `longformer_cpp.ranks` makes them of torch.distributed and MPI."""
+"""Interfaces of processes that compute together; `longformer_cpp.ranks` makes them of torch.distributed and MPI."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class NeighbourPipes(Pipes):
     """Rank 0 passes on what the others send."""
 
     def shared(self, mine):
-        """What each rank sent, in all of them."""
+        """Messages of all ranks, in all of them."""
         if self.rank == 0:
             everything = [mine, *(pipe.recv() for pipe in self.others)]
             for pipe in self.others:

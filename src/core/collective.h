@@ -40,6 +40,19 @@ class CheckedRanks final : public Ranks {
   mutable std::atomic<std::int64_t> bytes_sent_ = 0;
 };
 
+struct RowSpan {
+  Index begin = 0, count = 0;
+};
+/// Rows of a tensor that the neighbours want, and those that take the place of rows of theirs.
+struct SharedRows {
+  RowSpan to_before, to_behind, from_before, from_behind;
+};
+void exchange_rows(const Ranks& ranks, Tensor& x, const SharedRows& rows);
+
+/// The rows of all ranks as one tensor of `count` rows, fp32: those of this one begin with `begin`,
+/// and no two ranks have the same.
+Tensor gathered_rows(const Ranks& ranks, const Tensor& rows, Index begin, Index count);
+
 /// Replaces every element of a fp32 tensor by its sum over all ranks.
 void sum_over(const Ranks& ranks, Tensor& values);
 

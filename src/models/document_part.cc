@@ -17,7 +17,7 @@ namespace {
 /// one process gives them.
 constexpr Index kTile = 64;
 
-/// Where parts begin, and how many rows they have of the rank before them.
+/// The beginnings of parts, and how many rows they have of their neighbours.
 struct Parts {
   Index tokens, count, unit, left, right;
 
@@ -39,11 +39,6 @@ std::vector<Value> rows_of(const std::vector<Value>& all, std::span<const Index>
   if (all.empty()) return rows;
   for (const Index token : tokens) rows.push_back(all[at(token)]);
   return rows;
-}
-
-std::span<std::byte> bytes_of(Tensor& x, Index begin, Index count) {
-  const std::size_t row = x.bytes() / at(x.rows());
-  return {static_cast<std::byte*>(x.raw()) + at(begin) * row, at(count) * row};
 }
 
 /// Why the layers of a model cannot be divided; nothing when they can.
@@ -141,10 +136,11 @@ DocumentPart::DocumentPart(const CheckedRanks& ranks, const EncoderConfig& confi
 
 void DocumentPart::refresh(Tensor& x) const {
   const auto [first, end] = own_rows();
-  ranks_.exchange({.to_before = bytes_of(x, first, for_before_),
-                   .to_behind = bytes_of(x, end - for_behind_, for_behind_),
-                   .from_before = bytes_of(x, first - before_, before_),
-                   .from_behind = bytes_of(x, end, behind_)});
+  exchange_rows(ranks_, x,
+                {.to_before = {first, for_before_},
+                 .to_behind = {end - for_behind_, for_behind_},
+                 .from_before = {first - before_, before_},
+                 .from_behind = {end, behind_}});
 }
 
 ops::RowRange DocumentPart::own(ops::RowRange tokens) const {
@@ -154,17 +150,13 @@ ops::RowRange DocumentPart::own(ops::RowRange tokens) const {
 }
 
 Tensor DocumentPart::gathered(const Tensor& rows) const {
-  Tensor all = Tensor::zeros({tokens_, rows.columns()}, DType::f32);
-  Tensor mine = all.slice_rows(own_.begin, own_.end - own_.begin);
   const auto [first, end] = own_rows();
-  rows.slice_rows(first, end - first).copy_to({mine.data<float>(), at(mine.size())});
-  sum_over(ranks_, all);
-  return all;
+  return gathered_rows(ranks_, rows.slice_rows(first, end - first), own_.begin, tokens_);
 }
 
 Tensor DocumentPart::first_row(const Tensor& rows) const {
+  if (ranks_.rank() == 0) return gathered_rows(ranks_, rows.slice_rows(0, 1), 0, 1);
   Tensor first = Tensor::zeros({1, rows.columns()}, DType::f32);
-  if (ranks_.rank() == 0) rows.slice_rows(0, 1).copy_to({first.data<float>(), at(first.size())});
   sum_over(ranks_, first);
   return first;
 }

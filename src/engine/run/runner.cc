@@ -34,7 +34,7 @@ constexpr std::int64_t kArrivalTokens = 16384;
 constexpr double kSharedSeconds = 0.05;
 constexpr std::int64_t kLeastShared = 64;
 
-/// What a rank that is lost means for a caller.
+/// Runs the work; a rank that is lost is an Error for the caller.
 template <typename Work>
 auto answered(Work&& work) {
   try {
@@ -201,8 +201,8 @@ void Runner::forward_part(Turn& turn, Wanted wanted, const Place& row) {
   }
 }
 
-/// What store_values stores, from the hidden states of all ranks. Only logits of tokens are sent
-/// for each token, and states for heads that read more of them than one row.
+/// Values like those of store_values, from the hidden states of all ranks. Logits of tokens, and
+/// states for heads that read more of them than one row, are all that is sent for each token.
 std::vector<float> Runner::values_of_part(Wanted wanted, const Work& work,
                                           const models::Batch& document,
                                           const models::DocumentPart& part, const Tensor& hidden) {

@@ -112,7 +112,7 @@ struct AttentionRows {
   std::vector<std::uint8_t> key_mask;
   /// For relative positions; absent where rows follow each other and see what is before them.
   std::optional<RowPlaces> places = std::nullopt;
-  /// Of the one document of the batch.
+  /// The one document of the batch is divided.
   std::optional<Division> division = std::nullopt;
 
   Index query_count() const;
