@@ -77,17 +77,19 @@ std::tuple<double, Gradients> loss_and_gradients(Loaded<GradientModel>& model,
   return {result.loss, std::move(gradients)};
 }
 
-LoadOptions with_adapter(LoadOptions options, const std::string& adapter) {
+LoadOptions with_adapter(LoadOptions options, const std::string& adapter, const Ranks* ranks) {
   options.adapter = adapter;
+  options.ranks = ranks;
   return options;
 }
 
 }  // namespace
 
-PythonModel::PythonModel(const std::string& name, const LoadOptions& options)
+PythonModel::PythonModel(const std::string& name, const LoadOptions& options, nb::object ranks)
     : folder_(model_folder(name)),
       adapter_(without_gil([&] { return fetch_adapter(options.adapter); })),
-      loaded_(folder_, with_adapter(options, adapter_)) {}
+      ranks_(ranks.is_none() ? nullptr : std::make_unique<PythonRanks>(std::move(ranks))),
+      loaded_(folder_, with_adapter(options, adapter_, ranks_.get())) {}
 
 std::vector<Result> PythonModel::forward(const std::vector<Document>& documents,
                                          const EdgeLists& edges, bool hidden_states,
@@ -148,10 +150,10 @@ void bind_model(nb::module_& module) {
   nb::class_<PythonModel>(module, "Model")
       .def(
           "__init__",
-          [](PythonModel* self, const Path& folder, const Options& options) {
-            new (self) PythonModel(folder.string(), load_options(options));
+          [](PythonModel* self, const Path& folder, const Options& options, nb::object ranks) {
+            new (self) PythonModel(folder.string(), load_options(options), std::move(ranks));
           },
-          "folder"_a, "options"_a)
+          "folder"_a, "options"_a, "ranks"_a = nb::none())
       .def("forward", &PythonModel::forward, "documents"_a, "edges"_a, "hidden_states"_a,
            "attentions"_a)
       .def("masked_lm_logits", &PythonModel::masked_lm_logits, "document"_a)
@@ -162,6 +164,7 @@ void bind_model(nb::module_& module) {
                      return path_text(tokenizer_folder(self.folder(), self.adapter()));
                    })
       .def_prop_ro("model_type", [](const PythonModel& self) { return self.info().model_type; })
+      .def_prop_ro("bytes_sent", [](const PythonModel& self) { return self.model().bytes_sent(); })
       .def_prop_ro("layers", [](const PythonModel& self) { return self.info().layers; })
       .def_prop_ro("windows", [](const PythonModel& self) { return self.info().windows; })
       .def_prop_ro("hidden_size", [](const PythonModel& self) { return self.info().hidden_size; })

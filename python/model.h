@@ -1,6 +1,7 @@
 // A loaded model as Python has it: what all tasks share.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "loaded.h"
 #include "longformer/model.h"
 #include "longformer/text.h"
+#include "ranks.h"
 
 namespace longformer {
 
@@ -22,7 +24,8 @@ using Result = std::tuple<FloatArray, MaybeFloats, std::vector<FloatArray>, Mayb
 
 class PythonModel {
  public:
-  PythonModel(const std::string& name, const LoadOptions& options);
+  /// `ranks` is an object of Python, or None.
+  PythonModel(const std::string& name, const LoadOptions& options, nb::object ranks);
 
   const ModelInfo& info() const { return loaded_.object().info(); }
   const Model& model() const { return loaded_.object(); }
@@ -41,6 +44,7 @@ class PythonModel {
   MaybeFloats logits_of(std::vector<float> values, std::size_t rows) const;
 
   std::string folder_, adapter_;
+  std::unique_ptr<PythonRanks> ranks_;
   Loaded<Model> loaded_;
 };
 

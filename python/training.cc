@@ -2,8 +2,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "longformer/finetuning.h"
 #include "longformer/language_model.h"
 #include "options.h"
+#include "ranks.h"
 
 using nanobind::literals::operator""_a;
 
@@ -25,46 +24,6 @@ Options dict_of(const std::vector<std::pair<std::string, double>>& metrics) {
   for (const auto& [name, value] : metrics) dict[name.c_str()] = value;
   return dict;
 }
-
-/// Ranks that a Python object joins: `rank`, `count`, and `sum`, which adds up a NumPy array in
-/// place.
-class PythonRanks : public Ranks {
- public:
-  explicit PythonRanks(nb::object ranks)
-      : ranks_(std::move(ranks)), rank_(number("rank")), count_(number("count")) {
-    if (count_ < 1 || rank_ < 0 || rank_ >= count_) {
-      throw nb::value_error("ranks: expected a rank from 0 on below the count");
-    }
-  }
-
-  int rank() const override { return rank_; }
-  int count() const override { return count_; }
-  void sum(std::span<double> values) const override { add(values); }
-  void sum(std::span<float> values) const override { add(values); }
-
- private:
-  int number(const char* name) const { return nb::cast<int>(ranks_.attr(name)); }
-
-  template <typename Number>
-  void add(std::span<Number> values) const {
-    const nb::gil_scoped_acquire acquire;
-    try {
-      const nb::ndarray<nb::numpy, Number, nb::ndim<1>> array(values.data(), {values.size()},
-                                                              nb::handle());
-      ranks_.attr("sum")(nb::cast(array, nb::rv_policy::reference));
-    } catch (nb::python_error& error) {
-      if (!error.matches(PyExc_Exception)) {
-        error.restore();
-        throw Interrupted();
-      }
-      const auto name = nb::cast<std::string>(error.type().attr("__name__"));
-      throw std::runtime_error(name + ": " + nb::cast<std::string>(nb::str(error.value())));
-    }
-  }
-
-  nb::object ranks_;
-  int rank_, count_;
-};
 
 /// Callbacks of a training to Python, and Python's ways to end it. The exception of a signal or of
 /// a callback is kept until the step is over and a checkpoint is written; before the first step,

@@ -28,6 +28,8 @@ RUN_BY_INSTALLED_LIBRARY = {"embed/CMakeLists.txt", "embed/embed.cc"}
 RUN_BY_CLIENTS_TEST = {f"clients/{name}_client.py" for name in ("cohere", "haystack", "huggingface_hub", "langchain", "llama_index", "openai")}
 #: tests/apps/corpora/corpora_test.py, by `make corpora`, and by `make test` where it can.
 RUN_BY_CORPORA_TEST = {"corpus/ray_data.py", "corpus/spark.py"}
+#: It needs the Python package: python/tests/test_ranks.py.
+RUN_BY_PACKAGE_TEST = {"corpus/one_document.py"}
 #: A drawing package of which plot.py uses a few names; it writes the points that it is given.
 DRAWING = """
 import json
@@ -52,7 +54,7 @@ def run(command, folder, **environment):
 
 
 def test_every_code_file_runs_somewhere():
-    assert sorted(RUN_HERE | RUN_BY_INSTALLED_LIBRARY | RUN_BY_CLIENTS_TEST | RUN_BY_CORPORA_TEST) == CODE
+    assert sorted(RUN_HERE | RUN_BY_INSTALLED_LIBRARY | RUN_BY_CLIENTS_TEST | RUN_BY_CORPORA_TEST | RUN_BY_PACKAGE_TEST) == CODE
 
 
 @pytest.mark.parametrize("name", CODE)

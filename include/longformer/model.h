@@ -14,6 +14,7 @@
 
 namespace longformer {
 
+class Ranks;
 class Turns;
 /// For LoadOptions of several models. `by_arrival`: calls compute one after the other as they came,
 /// like those of a server with one queue, to compare with.
@@ -108,6 +109,11 @@ struct LoadOptions {
   /// Called after each pass, on the thread that has computed it. It must not throw, and must stay
   /// valid as long as the model.
   std::function<void(const PassReport&)> pass = {};
+  /// The processes that share every document: each is given all of it, computes a part of its
+  /// tokens, and has the results of all. For models with windows in every layer. All ranks make the
+  /// same calls in the same order, from one thread. A rank that does not answer ends the call with
+  /// an Error. Must outlive the model; null: this process computes alone.
+  const Ranks* ranks = nullptr;
 };
 
 /// One document. Empty masks mean: attend to everything, token types 0, positions by the rule of
@@ -229,6 +235,8 @@ class Model {
   static double seconds_waited();
   /// Seconds that a call of so many tokens computes.
   double seconds_of(std::int64_t tokens) const;
+  /// Bytes that this process has given to the other ranks so far.
+  std::int64_t bytes_sent() const;
   /// How often a pass has let shorter work go before its next sub-layer, of this model and of those
   /// that share its turns.
   std::int64_t turns_lent() const;

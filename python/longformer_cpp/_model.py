@@ -18,6 +18,7 @@ from ._explanation import Explanation
 from ._generation import GeneratedTexts, TextGenerator, WrittenDocument
 from ._native import Error
 from ._options import described, options_of_call
+from ._ranks import DocumentRanks
 from ._reranking import RankedText, Reranker
 from ._search import SearchHit, SearchIndex
 from ._tables import is_table
@@ -204,14 +205,17 @@ class Model:
     classify, explain, ner, qa, choose, coref, fill_mask, evaluate, summarize, generate. They read texts, and need the head
     that the verb needs."""
 
-    def __init__(self, native: _native.Model, source: tuple[str, str, int, str, str]):
+    def __init__(self, native: _native.Model, source: tuple[str, str, int, str, str], ranks: DocumentRanks | None = None):
         self._native = native
         self._source = source
+        self._ranks = ranks
         if native.head == "sequence-to-sequence":
             # Reads the generation options while the folder is there.
             self._writer  # noqa: B018
 
     def __reduce__(self) -> Any:
+        if self._ranks is not None:
+            raise Error("ranks: expected a model of this process alone to pickle, found one of several")
         folder, dtype, threads, adapter, task = self._source
         return load, (folder, dtype, threads, adapter or None, task)
 
@@ -225,6 +229,11 @@ class Model:
         """Contents of config.json."""
         folder = pathlib.Path(self._native.folder)
         return dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes that this process has given to the other ranks so far."""
+        return self._native.bytes_sent
 
     @property
     def max_tokens(self) -> int:
@@ -511,6 +520,7 @@ def load(
     threads: int = 0,
     adapter: str | os.PathLike[str] | None = None,
     task: str = "",
+    ranks: DocumentRanks | None = None,
 ) -> Model:
     """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the Hub, which is fetched
     where its cache lacks it (a line on stderr says what and how much before; HF_HUB_OFFLINE=1 forbids it). dtype is
@@ -520,13 +530,17 @@ def load(
     it; it is merged into the weights. task is the verb whose head is wanted ("classify", "ner", "qa" …) where
     architectures of config.json names none.
 
+    With ranks (`longformer_cpp.ranks`) several processes read each document together: all of them load the folder and make
+    the same calls with the same texts, from one thread; each computes a part of the tokens, and all get the results. The
+    model needs windows in every layer, as Longformers have. A process that does not answer ends the call with an Error.
+
     A process that os.fork or multiprocessing makes may go on using the model: on one thread where it
     calls it from the thread that forked and that had called it before. Fork while no thread is in a
     call: the lock of the model would stay taken in the new process."""
     path = lasting_name(as_path(folder, "folder"))
     source = (path, dtype, threads, "" if adapter is None else lasting_name(as_path(adapter, "adapter")))
     options = {"dtype": dtype, "threads": threads, "adapter": source[3], "task": as_text(task, "task")}
-    return Model(_native.Model(path, options), (*source, task))
+    return Model(_native.Model(path, options, ranks), (*source, task), ranks)
 
 
 def _targets(model: Model, documents: list[Document], labels: Any, spans: list[Any]) -> list[_Target]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from . import _native
 from ._checks import as_path
 from ._options import described
+from ._ranks import Ranks
 from ._table_files import data_files
 
 #: A path, or several.
@@ -17,21 +18,6 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 #: Told of every logged step: step, steps, epoch, loss, learning_rate, grad_norm, tokens_per_second, seconds_left,
 #: and what an evaluation found as eval_….
 Callback = Callable[[dict[str, Any]], object]
-
-
-class Ranks(Protocol):
-    """The processes that train one model together, as `longformer_cpp.ranks` makes them: each calls the same training with
-    the same model and data, and reads its own examples of every step. After `sum` all of them hold the same numbers."""
-
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def count(self) -> int: ...
-
-    def sum(self, values: Any) -> None:
-        """Replaces the numbers of a NumPy array by their sums over all ranks, in place. An exception means that a rank
-        does not answer any more."""
 
 
 @dataclass(frozen=True)

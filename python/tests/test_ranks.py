@@ -1,9 +1,15 @@
-"""Several processes that train together: they equal one process, and a process that dies leaves a checkpoint."""
+"""Several processes that train, or read a document, together: they equal one process, and a process that dies ends the others,
+of a training with a checkpoint."""
 
 import json
 import multiprocessing
 import os
+import pathlib
+import pickle
 import signal
+import subprocess
+import sys
+import types
 
 import longformer_cpp
 import numpy as np
@@ -32,11 +38,33 @@ class Pipes:
             values[:] = np.frombuffer(pipe.recv_bytes(), values.dtype)
 
 
+class NeighbourPipes(Pipes):
+    """Rank 0 passes on what the others send."""
+
+    def shared(self, mine):
+        """Messages of all ranks, in all of them."""
+        if self.rank == 0:
+            everything = [mine, *(pipe.recv() for pipe in self.others)]
+            for pipe in self.others:
+                pipe.send(everything)
+            return everything
+        self.others[0][0].send(mine)
+        return self.others[0][0].recv()
+
+    def max(self, values):
+        values[:] = np.max(self.shared(values), axis=0)
+
+    def exchange(self, to_before, to_behind, from_before, from_behind):
+        everything = self.shared((to_before, to_behind))
+        from_before[:] = everything[self.rank - 1][1] if self.rank else []
+        from_behind[:] = everything[self.rank + 1][0] if self.rank + 1 < self.count else []
+
+
 def member(rank, others, closed, out, work, arguments, options):
     for pipe in closed:
         pipe.close()
     try:
-        result = work(*arguments, ranks=Pipes(rank, others), **options(rank))
+        result = work(*arguments, ranks=NeighbourPipes(rank, others), **options(rank))
         out.put((rank, "", result.steps, result.last_checkpoint))
     except longformer_cpp.Error as error:
         out.put((rank, str(error), 0, ""))
@@ -116,3 +144,64 @@ def test_wrong_ranks(folder, data, tmp_path):  # noqa: F811
         longformer_cpp.finetune(folder("tiny_longformer_classifier"), data, tmp_path / "out", ranks=Two(), **OPTIONS)
     with pytest.raises(AttributeError):
         longformer_cpp.finetune(folder("tiny_longformer_classifier"), data, tmp_path / "out", ranks=7, **OPTIONS)
+
+
+TEXT = "he was in the house , and she was not in it . he said to her that it was his"
+
+
+def read(path, ranks, dies=False):
+    """Vector, classes and what was sent, in the fields of a training."""
+    model = longformer_cpp.load(path, threads=1, ranks=ranks)
+    if dies:
+        os.kill(os.getpid(), signal.SIGKILL)
+    found = [model.encode(TEXT), model.classify([TEXT])[0].logits]
+    states = model([model.tokenizer.encode(TEXT).ids]).last_hidden_state[0]
+    return types.SimpleNamespace(steps=[np.asarray(one).tolist() for one in (*found, states)], last_checkpoint=model.bytes_sent)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_document_over_ranks(folder, count):
+    path = folder("tiny_longformer_classifier")
+    one = read(path, None).steps
+    found = together(count, read, (path,), lambda rank: {})
+    assert [(rank, error) for rank, error, _, _ in found] == [(rank, "") for rank in range(count)]
+    for _, _, results, sent in found:
+        assert sent > 0
+        for result, expected in zip(results, one, strict=True):
+            assert np.abs(np.asarray(result) - np.asarray(expected)).max() <= 1e-5
+
+
+def test_a_rank_that_dies_ends_the_others(folder):
+    found = together(3, read, (folder("tiny_longformer_classifier"),), lambda rank: {"dies": rank == 1})
+    assert [rank for rank, _, _, _ in found] == [0, 2]
+    assert all(f"rank {rank} of 3: expected an answer of the others, found" in error for rank, error, _, _ in found), found
+
+
+def test_models_and_documents_that_are_refused(folder):
+    class Alone:
+        rank, count = 0, 2
+
+        def sum(self, values):
+            values[:] = values[0]
+
+    with pytest.raises(longformer_cpp.Error, match="windows in all layers.*bert, in whose layer 0 every token sees every token"):
+        longformer_cpp.load(folder("tiny_bert"), ranks=Alone())
+    model = longformer_cpp.load(folder("tiny_longformer_classifier"), ranks=Alone())
+    with pytest.raises(longformer_cpp.Error, match="at least .* tokens for 2 ranks"):
+        model.encode("he")
+    with pytest.raises(longformer_cpp.Error, match=r"max\(\) and exchange\(\)"):
+        model.encode(TEXT)
+    with pytest.raises(longformer_cpp.Error, match="ranks"):
+        pickle.dumps(model)
+
+
+def test_the_example(folder, tmp_path):
+    """Without a launcher it is one process."""
+    (tmp_path / "book.txt").write_text(TEXT)
+    example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "corpus" / "one_document.py"
+    out = subprocess.run([sys.executable, example, folder("tiny_longformer_classifier"), tmp_path / "book.txt"], capture_output=True, text=True, check=True)
+    model = longformer_cpp.load(folder("tiny_longformer_classifier"))
+    tokens = len(model.tokenizer.encode(TEXT).ids)
+    first, second = out.stdout.splitlines()
+    assert first.startswith(f"{tokens} tokens, ") and first.endswith(" 0 bytes sent by this one")
+    assert second.split() == [f"{number:.4f}" for number in model.encode(TEXT)[:4]]

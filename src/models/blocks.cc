@@ -2,6 +2,8 @@
 
 #include <array>
 #include <numeric>
+#include <optional>
+#include <vector>
 
 #include "ops/embedding.h"
 #include "ops/residual.h"
@@ -17,7 +19,33 @@ class BlockOfParts : public Block {
     return parts_.attention->start(dtype, streams);
   }
 
+  Tensor forward(const ops::Context& context, const Tensor& x, const LayerInput& in) const final {
+    const Tensor attended = attend(context, x, in);
+    if (in.shared.computed.empty()) return behind_attention(context, attended, x, in);
+    std::vector<Tensor> parts;
+    Index done = 0;
+    const auto leave_until = [&](Index end) {
+      if (end > done) parts.push_back(x.slice_rows(done, end - done));
+      done = end;
+    };
+    for (const auto& [begin, end] : in.shared.computed) {
+      leave_until(begin);
+      if (end == begin) continue;
+      parts.push_back(behind_attention(context, attended.slice_rows(begin, end - begin),
+                                       x.slice_rows(begin, end - begin), in));
+      done = end;
+    }
+    leave_until(x.rows());
+    return ops::joined_rows(context, parts);
+  }
+
  protected:
+  virtual Tensor attend(const ops::Context& context, const Tensor& x,
+                        const LayerInput& in) const = 0;
+  /// The rest of the layer, for some rows of x and of what attend() gave for them.
+  virtual Tensor behind_attention(const ops::Context& context, const Tensor& attended,
+                                  const Tensor& x, const LayerInput& in) const = 0;
+
   Dropout after_attention(const ops::Context& context) const {
     return context.dropout(parts_.attention_dropout, parts_.place + 1);
   }
@@ -35,9 +63,12 @@ class PostNormBlock final : public BlockOfParts {
  public:
   using BlockOfParts::BlockOfParts;
 
-  Tensor forward(const ops::Context& context, const Tensor& x,
-                 const LayerInput& in) const override {
-    const Tensor attended = parts_.attention->forward(context, x, in);
+ protected:
+  Tensor attend(const ops::Context& context, const Tensor& x, const LayerInput& in) const override {
+    return parts_.attention->forward(context, x, in);
+  }
+  Tensor behind_attention(const ops::Context& context, const Tensor& attended, const Tensor& x,
+                          const LayerInput& in) const override {
     const Tensor hidden = ops::linear_add_norm(context, attended, parts_.attention_output, x,
                                                parts_.attention_norm, after_attention(context));
     in.tell_halfway();
@@ -50,10 +81,12 @@ class PreNormBlock final : public BlockOfParts {
  public:
   using BlockOfParts::BlockOfParts;
 
-  Tensor forward(const ops::Context& context, const Tensor& x,
-                 const LayerInput& in) const override {
-    const Tensor attended =
-        parts_.attention->forward(context, normed(context, x, in.shared.starts), in);
+ protected:
+  Tensor attend(const ops::Context& context, const Tensor& x, const LayerInput& in) const override {
+    return parts_.attention->forward(context, normed(context, x, in.shared.starts), in);
+  }
+  Tensor behind_attention(const ops::Context& context, const Tensor& attended, const Tensor& x,
+                          const LayerInput& in) const override {
     const Tensor hidden =
         ops::linear_add(context, attended, parts_.attention_output, x, after_attention(context));
     in.tell_halfway();
@@ -86,13 +119,16 @@ class NormedResultsBlock final : public BlockOfParts {
  public:
   using BlockOfParts::BlockOfParts;
 
-  Tensor forward(const ops::Context& context, const Tensor& x,
-                 const LayerInput& in) const override {
-    const Tensor read = ops::layer_norm(context, x, parts_.attention_norm);
-    const Tensor attended = ops::linear(context, parts_.attention->forward(context, read, in),
-                                        parts_.attention_output, context.dtype);
+ protected:
+  Tensor attend(const ops::Context& context, const Tensor& x, const LayerInput& in) const override {
+    return parts_.attention->forward(context, ops::layer_norm(context, x, parts_.attention_norm),
+                                     in);
+  }
+  Tensor behind_attention(const ops::Context& context, const Tensor& attended, const Tensor& x,
+                          const LayerInput& in) const override {
+    const Tensor result = ops::linear(context, attended, parts_.attention_output, context.dtype);
     const Tensor hidden =
-        ops::add(context, ops::layer_norm(context, attended, parts_.attention_result_norm), x);
+        ops::add(context, ops::layer_norm(context, result, parts_.attention_result_norm), x);
     in.tell_halfway();
     const Tensor nothing = Tensor::zeros(hidden.shape(), hidden.dtype());
     const Tensor made =

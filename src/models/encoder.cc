@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "models/convolved_block.h"
+#include "models/document_part.h"
 #include "models/position_table.h"
 #include "models/reformer_family.h"
 #include "models/registry.h"
@@ -174,12 +175,15 @@ Tensor Encoder::embed(const ops::Context& context, const Batch& batch, const Ten
 }
 
 std::shared_ptr<SharedInput> Encoder::shared_input(const ops::Context& context, const Batch& batch,
-                                                   bool is_plain) const {
+                                                   const PassOptions& options) const {
+  const bool is_plain = options.observer == nullptr && context.tape == nullptr;
   kernels::AttentionRows rows = kernels::self_attention_rows(batch.starts);
   rows.key_mask = batch.mask;
+  if (options.part != nullptr) rows.division = options.part->division();
   // Masked tokens are queries, as in transformers: ColBERT counts those that it adds to questions.
   if (!batch.mask.empty() && batch.global_rows.empty() && is_plain) rows.self_attention = false;
   auto shared = std::make_shared<SharedInput>();
+  if (options.part != nullptr) shared->computed = options.part->computed();
   shared->starts = batch.starts;
   shared->rows_without_globals = kernels::shared(rows);
   shared->rows = shared->rows_without_globals;
@@ -200,8 +204,7 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
   if (funnel_) {
     return funnel_->forward(context, embed(context, batch, options.words), batch, layers_, options);
   }
-  const bool is_plain = options.observer == nullptr && context.tape == nullptr;
-  const auto shared = shared_input(context, batch, is_plain);
+  const auto shared = shared_input(context, batch, options);
   Tensor x = embed(context, batch, options.words);
   if (global_rows_) x = global_rows_->appended(context, x, batch.documents());
   if (reversible_) {
@@ -210,7 +213,13 @@ Tensor Encoder::forward(const ops::Context& context, const Batch& batch,
     return ops::dropout(context, ops::layer_norm(context, streams, *final_norm_),
                         context.dropout(dropout_, kLastStatePlace));
   }
-  Tensor hidden = layers_.forward(context, std::move(x), shared, options);
+  LayerEntry enter;
+  if (options.part != nullptr) {
+    enter = [part = options.part](Index layer, Tensor& rows, std::shared_ptr<const SharedInput>&) {
+      if (layer > 0) part->refresh(rows);
+    };
+  }
+  Tensor hidden = layers_.forward(context, std::move(x), shared, options, enter);
   if (global_rows_) {
     hidden = GlobalRows::dropped(context, hidden, batch.rows());
     if (options.hidden_states != nullptr) {

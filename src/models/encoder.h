@@ -56,7 +56,7 @@ class Encoder final : public Network {
   /// `words` as PassOptions has it.
   Tensor embed(const ops::Context& context, const Batch& batch, const Tensor* words) const;
   std::shared_ptr<SharedInput> shared_input(const ops::Context& context, const Batch& batch,
-                                            bool is_plain) const;
+                                            const PassOptions& options) const;
 
   ops::EmbeddingTables embeddings_;
   /// The norm of embeddings that are dropped before it.

@@ -10,6 +10,8 @@
 
 namespace longformer::models {
 
+class DocumentPart;
+
 /// Which attention probabilities of a forward pass to look at.
 struct AttentionObserver {
   /// Ascending.
@@ -40,6 +42,8 @@ struct PassOptions {
   NamedLosses* losses = nullptr;
   /// One for each layer, for models with memories.
   std::vector<AttentionShares>* shares = nullptr;
+  /// The batch is that of a part of a document, whose other parts are in other ranks.
+  const DocumentPart* part = nullptr;
   /// Called between two sub-layers with how many are computed, and how many there are. Throwing
   /// from it ends the pass.
   const std::function<void(Index done, Index parts)>* between = nullptr;

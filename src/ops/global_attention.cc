@@ -47,7 +47,9 @@ void global_attention_backward(const Context& context, const Kept& kept, Dropout
 void global_attention(const Context& context, const AttentionSpec& spec,
                       const GlobalProjections& projections, const Tensor& x, Tensor& attended) {
   // A pass without a backward pass projects all tokens instead if many of them are global.
-  const bool serves = context.tape == nullptr || !context.tape->keeps_steps();
+  // Ranks that share a document would have to send keys and values.
+  const bool serves =
+      (context.tape == nullptr || !context.tape->keeps_steps()) && !spec.rows->division;
   const bool trained = wants_backward(context, x, attended, projections);
   // The masks of the local probabilities are others.
   const Dropout dropout = {.rate = spec.dropout.rate, .seed = random_bits(spec.dropout.seed, 1)};

@@ -7,7 +7,6 @@
 #include <system_error>
 #include <thread>
 
-#include "core/collective.h"
 #include "core/error.h"
 #include "core/hash.h"
 

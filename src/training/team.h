@@ -5,21 +5,18 @@
 #include <filesystem>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string_view>
 #include <vector>
 
+#include "core/collective.h"
 #include "formats/folder_lock.h"
 #include "longformer/ranks.h"
 #include "training/parameters.h"
 
 namespace longformer::training {
 
-/// A rank that does not answer any more. The training ends with a checkpoint.
-class RankLost : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+/// A rank that does not answer any more ends the training with a checkpoint.
+using longformer::RankLost;
 
 /// One rank among all. Every function but the first three is called by all ranks in the same order,
 /// and throws RankLost. A single rank says nothing.

@@ -7,10 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <condition_variable>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +16,7 @@
 #include "error_testing.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
+#include "rank_threads.h"
 #include "toy_network.h"
 #include "training/trainer.h"
 
@@ -25,64 +24,6 @@ namespace longformer::training::ranks_test {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Threads that add in turns. Who leaves makes the others throw.
-class Threads {
- public:
-  explicit Threads(int count) : parts_(static_cast<std::size_t>(count)) {}
-
-  class Member : public Ranks {
-   public:
-    Member(Threads& all, int rank) : all_(all), rank_(rank) {}
-    ~Member() override { all_.leave(); }
-    int rank() const override { return rank_; }
-    int count() const override { return static_cast<int>(all_.parts_.size()); }
-    void sum(std::span<double> values) const override { add(values); }
-    void sum(std::span<float> values) const override { add(values); }
-
-   private:
-    template <typename Number>
-    void add(std::span<Number> values) const {
-      all_.parts_[static_cast<std::size_t>(rank_)].assign(values.begin(), values.end());
-      all_.meet();
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        double sum = 0;
-        for (const std::vector<double>& part : all_.parts_) sum += part.at(i);
-        values[i] = static_cast<Number>(sum);
-      }
-      all_.meet();
-    }
-
-    Threads& all_;
-    int rank_;
-  };
-
- private:
-  void meet() {
-    std::unique_lock lock(mutex_);
-    const int turn = turn_;
-    if (++waiting_ == static_cast<int>(parts_.size())) {
-      waiting_ = 0;
-      ++turn_;
-      changed_.notify_all();
-      return;
-    }
-    changed_.wait(lock, [&] { return turn_ != turn || has_left_; });
-    if (turn_ == turn) throw std::runtime_error("connection closed");
-  }
-  void leave() {
-    const std::scoped_lock lock(mutex_);
-    has_left_ = true;
-    changed_.notify_all();
-  }
-
-  std::vector<std::vector<double>> parts_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int waiting_ = 0;
-  int turn_ = 0;
-  bool has_left_ = false;
-};
 
 class RanksTest : public ::testing::Test {
  protected:
@@ -115,11 +56,11 @@ class RanksTest : public ::testing::Test {
 
   static std::vector<Ended> train(int count, const TrainingOptions& options,
                                   const Change& change = {}) {
-    Threads ranks(count);
+    RankThreads ranks(count);
     std::vector<Ended> ended(static_cast<std::size_t>(count));
     const auto work = [&](int rank) {
       Ended& end = ended[static_cast<std::size_t>(rank)];
-      const Threads::Member member(ranks, rank);
+      const RankThreads::Member member(ranks, rank);
       toy::Network network;
       TrainingOptions own = options;
       TrainingCallbacks callbacks;

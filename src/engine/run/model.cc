@@ -11,6 +11,7 @@
 #include "engine/run/finite_results.h"
 #include "engine/run/model_implementation.h"
 #include "models/attention/attention.h"
+#include "models/document_part.h"
 #include "models/funnel.h"
 #include "models/shared_layers.h"
 #include "ops/embedding.h"
@@ -46,6 +47,14 @@ std::vector<models::Edge> edges_of(std::span<const std::int32_t> numbers, const 
     edges.push_back({numbers[i], numbers[i + 1], numbers[i + 2]});
   }
   return edges;
+}
+
+/// Null for a process alone. Throws Error for a model that ranks cannot share.
+std::unique_ptr<const CheckedRanks> shared_among(const Ranks* ranks,
+                                                 const models::EncoderConfig& config) {
+  if (ranks == nullptr || ranks->count() == 1) return nullptr;
+  models::check_divisible(config);
+  return std::make_unique<CheckedRanks>(*ranks);
 }
 
 /// Input of each layer of the model; empty where nothing is given.
@@ -154,6 +163,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
       threads(checked_threads(options.threads)),
       note(options.note),
       pass(options.pass),
+      ranks(shared_among(options.ranks, config)),
       encoder(with_threads(threads, [this] { return models::Encoder(config, weights, dtype); })),
       task(trained == nullptr ? engine::task_of(config, weights) : trained),
       runner(*this, options.turns) {
@@ -275,6 +285,11 @@ double Model::seconds_before(std::int64_t tokens) const {
 
 std::string_view instruction_set() { return name_of(cpu_isa()); }
 
+std::int64_t Model::bytes_sent() const {
+  const auto& ranks = implementation_->ranks;
+  return ranks ? ranks->bytes_sent() : 0;
+}
+
 std::int64_t Model::turns_lent() const { return implementation_->runner.turns().lent(); }
 
 double Model::seconds_waited() { return Turns::seconds_waited(); }
@@ -289,6 +304,13 @@ std::vector<DocumentOutput> Model::forward(std::span<const DocumentInput> docume
                                            const ForwardOptions& options) const {
   if (documents.empty()) return {};
   const Implementation& model = *implementation_;
+  if (model.ranks && documents.size() > 1) {
+    std::vector<DocumentOutput> outputs;
+    for (const DocumentInput& document : documents) {
+      outputs.push_back(std::move(forward({&document, 1}, options)[0]));
+    }
+    return outputs;
+  }
   const models::Batch batch = model.batch(documents, options.head ? model.task : nullptr);
   Turn turn = model.turn(model.runner.claim_of(batch.rows()));
   turn.computes(batch.rows());

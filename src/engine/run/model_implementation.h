@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/collective.h"
 #include "engine/frame/table.h"
 #include "engine/run/runner.h"
 #include "longformer/model.h"
@@ -62,6 +63,8 @@ struct Model::Implementation {
   int threads;
   std::function<void(const std::string&)> note;
   std::function<void(const PassReport&)> pass;
+  /// Null: this process computes alone.
+  std::unique_ptr<const CheckedRanks> ranks;
   models::Encoder encoder;
   /// Null for an encoder alone.
   const engine::Task* task;

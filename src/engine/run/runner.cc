@@ -1,11 +1,18 @@
 #include "engine/run/runner.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <optional>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "core/threads.h"
 #include "engine/run/model_implementation.h"
+#include "models/document_part.h"
+#include "training/team.h"
 
 namespace longformer {
 
@@ -26,6 +33,32 @@ constexpr std::int64_t kArrivalTokens = 16384;
 /// rate of the machine's products, one of 512 at 0.91.
 constexpr double kSharedSeconds = 0.05;
 constexpr std::int64_t kLeastShared = 64;
+
+/// Runs the work; a rank that is lost is an Error for the caller.
+template <typename Work>
+auto answered(Work&& work) {
+  try {
+    return work();
+  } catch (const RankLost& lost) {
+    fail("{}", lost.what());
+  }
+}
+
+template <typename Value>
+std::uint64_t hash_of(const std::vector<Value>& values, std::uint64_t before) {
+  const std::span bytes = std::as_bytes(std::span(values));
+  return fnv1a({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, before);
+}
+
+/// The first token as a document of its own, for heads that read nothing else.
+models::Batch first_token(const models::Batch& document) {
+  return {.ids = {document.ids[0]},
+          .types = {document.types[0]},
+          .positions = {document.positions[0]},
+          .starts = {0, 1},
+          .mask = {},
+          .global_rows = {}};
+}
 
 }  // namespace
 
@@ -58,7 +91,7 @@ std::vector<RowResult> Runner::run(const Wave& wave) {
   {
     Turn turn(*turns_, mine);
     // Another thread may have run this wave with its own.
-    if (turn.is_mine()) run_together(turn, mine);
+    if (turn.is_mine()) answered([&] { run_together(turn, mine); });
   }
   if (wave.pending_ != nullptr) wave.pending_->rest_ -= wave.tokens_;
   return std::move(mine.results);
@@ -116,13 +149,17 @@ void Runner::run_rows(Turn& turn, Wanted wanted, std::span<const Place> rows) {
 }
 
 void Runner::forward(Turn& turn, Wanted wanted, std::span<const Place> rows) {
+  if (model_.ranks) {
+    for (const Place& row : rows) forward_part(turn, wanted, row);
+    return;
+  }
   models::BatchBuilder builder(model_.config);
   const std::vector<Place> taken = accepted(wanted, rows, builder);
   if (taken.empty()) return;
   ++passes_;
   const models::Batch batch = builder.finish();
   const double before = turn.seconds();
-  const Tensor hidden = encode(turn, batch);
+  const Tensor hidden = run_encoder(turn, batch, {});
   if (wanted == Wanted::states) {
     copy_states(taken, batch, hidden);
   } else {
@@ -131,7 +168,90 @@ void Runner::forward(Turn& turn, Wanted wanted, std::span<const Place> rows) {
   times_.add(batch.rows(), turn.seconds() - before);
 }
 
+models::DocumentPart Runner::part_of(const models::Batch& document) const {
+  const models::EncoderConfig& config = model_.config;
+  std::uint64_t hash =
+      fnv1a(fmt::format("{} {} {} {} {}", config.model_type(), config.layers, config.hidden_size,
+                        config.vocab_size, name_of(model_.dtype)));
+  hash = hash_of(document.types, hash_of(document.ids, hash));
+  hash = hash_of(document.mask, hash_of(document.positions, hash));
+  training::Team(model_.ranks.get())
+      .check_same(hash_of(document.global_rows, hash), "the same model and document");
+  return {*model_.ranks, config, document};
+}
+
+/// One row over all ranks. A row that the model refuses is refused by all of them.
+void Runner::forward_part(Turn& turn, Wanted wanted, const Place& row) {
+  models::BatchBuilder builder(model_.config);
+  if (accepted(wanted, {&row, 1}, builder).empty()) return;
+  ++passes_;
+  const models::Batch document = builder.finish();
+  try {
+    const models::DocumentPart part = part_of(document);
+    const double before = turn.seconds();
+    const Tensor hidden = run_encoder(turn, part.batch(), {.part = &part});
+    if (wanted == Wanted::states) {
+      copy_states({&row, 1}, document, part.gathered(hidden).to(model_.dtype));
+    } else {
+      row.second->values = values_of_part(wanted, *row.first, document, part, hidden);
+    }
+    times_.add(part.batch().rows(), turn.seconds() - before);
+  } catch (const Error& error) {
+    *row.second = {.values = {}, .error = error.what()};
+  }
+}
+
+/// Values like those of store_values, from the hidden states of all ranks. Logits of tokens, and
+/// states for heads that read more of them than one row, are all that is sent for each token.
+std::vector<float> Runner::values_of_part(Wanted wanted, const Work& work,
+                                          const models::Batch& document,
+                                          const models::DocumentPart& part, const Tensor& hidden) {
+  const ops::Context context = this->context();
+  if (wanted == Wanted::logits) {
+    if (model_.head->per_token()) {
+      return part.gathered(model_.logits(context, part.batch(), hidden)).to_floats();
+    }
+    if (model_.config.head.pooling == models::DocumentPooling::first) {
+      const Tensor first = part.first_row(hidden).to(model_.dtype);
+      return model_.logits(context, first_token(document), first).to_floats();
+    }
+    return model_.logits(context, document, part.gathered(hidden).to(model_.dtype)).to_floats();
+  }
+  std::vector<ops::RowRange> ranges;
+  for (const ops::RowRange& range : work.ranges) ranges.push_back(part.own(range));
+  if (ranges.empty()) return {};
+  if (wanted == Wanted::sums) {
+    std::vector<float> sums = ops::sum_rows(context, hidden, ranges).to_floats();
+    model_.ranks->sum(std::span(sums));
+    return sums;
+  }
+  std::vector<float> maxima = ops::max_rows(context, hidden, ranges).to_floats();
+  // Libraries differ in the maximum of NaN, which must show.
+  std::vector<float> wrong;
+  for (const float value : maxima) wrong.push_back(std::isnan(value) ? value : 0);
+  model_.ranks->max(maxima);
+  model_.ranks->sum(std::span(wrong));
+  for (std::size_t i = 0; i < maxima.size(); ++i) maxima[i] += wrong[i];
+  return maxima;
+}
+
 Tensor Runner::encode(Turn& turn, const models::Batch& batch, models::PassOptions options) {
+  if (!model_.ranks) return run_encoder(turn, batch, options);
+  require(options.observer == nullptr && options.layer_inputs == nullptr,
+          "ranks: expected a pass without a look at its attention or layers, found one");
+  return answered([&] {
+    const models::DocumentPart part = part_of(batch);
+    options.part = &part;
+    const auto whole = [&](const Tensor& rows) { return part.gathered(rows).to(model_.dtype); };
+    const Tensor hidden = run_encoder(turn, part.batch(), options);
+    if (options.hidden_states != nullptr) {
+      for (Tensor& state : *options.hidden_states) state = whole(state);
+    }
+    return whole(hidden);
+  });
+}
+
+Tensor Runner::run_encoder(Turn& turn, const models::Batch& batch, models::PassOptions options) {
   const std::function<void(Index, Index)> between = [&turn](Index done, Index parts) {
     turn.reached(done, parts);
   };

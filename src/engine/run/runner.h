@@ -22,6 +22,10 @@
 
 namespace longformer {
 
+namespace models {
+class DocumentPart;
+}
+
 /// Result that a row is run for: the logits of the head, sums or maxima of its hidden states, or
 /// the states themselves.
 enum class Wanted { logits, sums, maxima, states };
@@ -117,7 +121,8 @@ class Runner {
   /// For what is not a wave.
   Turn turn(Turns::Claim claim = {}) { return {*turns_, threads(), claim}; }
 
-  /// The encoder of the model in a turn of the caller, which it lends between sub-layers.
+  /// The encoder of the model in a turn of the caller, which it lends between sub-layers. Over
+  /// ranks a batch is one document, and all of them get all of its rows.
   Tensor encode(Turn& turn, const models::Batch& batch, models::PassOptions options = {});
 
   /// For the thread whose turn it is.
@@ -134,6 +139,12 @@ class Runner {
   void run_together(Turn& turn, Request& mine);
   void run_rows(Turn& turn, Wanted wanted, std::span<const Place> rows);
   void forward(Turn& turn, Wanted wanted, std::span<const Place> rows);
+  Tensor run_encoder(Turn& turn, const models::Batch& batch, models::PassOptions options);
+  /// The part of this rank of a document that all ranks have.
+  models::DocumentPart part_of(const models::Batch& document) const;
+  void forward_part(Turn& turn, Wanted wanted, const Place& row);
+  std::vector<float> values_of_part(Wanted wanted, const Work& work, const models::Batch& document,
+                                    const models::DocumentPart& part, const Tensor& hidden);
   std::vector<Place> accepted(Wanted wanted, std::span<const Place> rows,
                               models::BatchBuilder& builder) const;
   void copy_states(std::span<const Place> rows, const models::Batch& batch, const Tensor& hidden);

@@ -10,6 +10,7 @@
 #include "kernels/attention/attention.h"
 #include "kernels/gemm.h"
 #include "kernels/softmax_weight.h"
+#include "longformer/ranks.h"
 
 namespace longformer::kernels {
 namespace {
@@ -158,6 +159,30 @@ void merge(std::span<const PartialSum> partials, GlobalSummary& summary) {
         summary.mean[row * width + c] += weight * partial.sum[row * width + c];
       }
     }
+  }
+}
+
+/// The summaries of all ranks as one. Sent are one row of x and three numbers for each row.
+void merge_over(const Ranks& ranks, GlobalSummary& summary) {
+  const std::size_t rows = summary.logsumexp.size(), width = summary.mean.size() / rows;
+  Floats highest = summary.logsumexp;
+  ranks.max(highest);
+  Floats sums;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const bool sees = summary.logsumexp[row] != kMasked;
+    const float weight = sees ? softmax_weight(summary.logsumexp[row] - highest[row]) : 0.0f;
+    for (std::size_t c = 0; c < width; ++c) sums.push_back(weight * summary.mean[row * width + c]);
+    sums.push_back(weight * summary.mass[row]);
+    sums.push_back(weight);
+  }
+  ranks.sum(std::span(sums));
+  for (std::size_t row = 0; row < rows; ++row) {
+    const float* sum = sums.data() + row * (width + 2);
+    const float denominator = sum[width + 1];
+    if (denominator == 0) continue;
+    for (std::size_t c = 0; c < width; ++c) summary.mean[row * width + c] = sum[c] / denominator;
+    summary.mass[row] = sum[width] / denominator;
+    summary.logsumexp[row] = highest[row] + std::log(denominator);
   }
 }
 
@@ -325,6 +350,7 @@ GlobalSummary summarise(const GlobalAttention& in) {
                                 in.begin() + in.count() * (part + 1) / parts);
   });
   merge(partials, summary);
+  if (const auto& division = in.spec.rows->division) merge_over(*division->ranks, summary);
   return summary;
 }
 

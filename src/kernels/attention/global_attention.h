@@ -27,11 +27,19 @@ struct GlobalAttention {
   Index heads() const { return static_cast<Index>(spec.heads.size()); }
   Index width() const { return x.columns(); }
   Index rows() const { return heads() * g(); }
-  Index begin() const { return globals.document.key_begin; }
-  Index count() const { return globals.document.key_count; }
+  /// Rows of x that this process attends to.
+  Range keys() const {
+    const AttentionDocument& document = globals.document;
+    const auto& division = spec.rows->division;
+    return division ? division->own
+                    : Range{document.key_begin, document.key_begin + document.key_count};
+  }
+  Index begin() const { return keys().begin; }
+  Index count() const { return keys().end - keys().begin; }
 };
 
-/// Results of the global rows once they have seen everything.
+/// Results of the global rows once they have seen everything, of all ranks where the document is
+/// divided.
 struct GlobalSummary {
   /// q̂ [g, D], and Kᵀq̂ scaled [R, D]: what is multiplied with the rows of x.
   std::vector<float> queries, transformed;

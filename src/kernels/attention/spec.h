@@ -12,6 +12,10 @@
 #include "core/dtype.h"
 #include "core/random.h"
 
+namespace longformer {
+class Ranks;
+}
+
 namespace longformer::kernels {
 
 /// A reach that covers every key.
@@ -87,6 +91,14 @@ struct RowPlaces {
   Index key_number(Index row) const { return keys[static_cast<std::size_t>(row)]; }
 };
 
+/// One document divided among ranks. Windows find all of their keys in the rows of each rank, which
+/// has rows of its neighbours beside its own. All ranks have all global rows.
+struct Division {
+  const Ranks* ranks = nullptr;
+  /// Rows that count here, in what is summed over all ranks.
+  Range own = {};
+};
+
 /// Rows of a batch, independent of the layer. A forward pass builds them once; all layers and their
 /// backward passes share them.
 struct AttentionRows {
@@ -100,6 +112,8 @@ struct AttentionRows {
   std::vector<std::uint8_t> key_mask;
   /// For relative positions; absent where rows follow each other and see what is before them.
   std::optional<RowPlaces> places = std::nullopt;
+  /// The one document of the batch is divided.
+  std::optional<Division> division = std::nullopt;
 
   Index query_count() const;
   Index key_count() const;

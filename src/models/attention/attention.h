@@ -59,6 +59,8 @@ struct SharedInput {
   /// First token of each document, and the number of tokens at the end, where more rows than those
   /// of tokens pass the layers (TreeAttention); else empty.
   std::vector<Index> token_starts = {};
+  /// Rows that are computed behind attention, ascending; the others stay as they are. Empty: all.
+  std::vector<kernels::Range> computed = {};
   /// Row of the table of positions for every row, if positions are infused.
   std::vector<Index> places = {};
   /// For decoders: what the documents of the pass read, unless their state has it.
