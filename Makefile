@@ -167,9 +167,15 @@ deb: packages ## Debian packages longformer and longformer-dev, in build-deb/pac
 	rm -rf $(DEB)/packages
 	cd $(DEB) && cpack -G DEB
 
-deb-test: deb ## lintian, and the Debian packages installed, used and removed in a minimal root (root)
+# Packages of another Debian are made in its root, and compared with the program of this one.
+deb-test: $(if $(SUITE),build,deb) ## lintian, and the Debian packages installed, used and removed in a minimal root (root; SUITE=trixie: Debian 13)
 	@tools/packages.sh fresh
+ifneq ($(SUITE),)
+	@tools/fresh.sh --deb
+	python3 tools/deb_test.py $(CACHE)/fresh-$(SUITE)/root/root/longformer.cpp/$(DEB)/packages $(BUILD)/longformer $(SUITE)
+else
 	python3 tools/deb_test.py $(DEB)/packages $(DEB)/longformer
+endif
 
 image-test: ## The Dockerfile done in minimal roots, without a container engine, and its server used (root)
 	@tools/packages.sh fresh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fresh.sh [--short | --arm64 | --kept [--sample [--base COMMIT] [--seconds N] [--seed WORD]]]: the README's commands on a machine
+# fresh.sh [--short | --arm64 | --deb | --kept [--sample [--base COMMIT] [--seconds N] [--seed WORD]]]: the README's commands on a machine
 # that nobody has prepared: a minimal Debian made by debootstrap, a clone of HEAD, and nothing but what the
 # commands install themselves. A warning of the compiler fails. Needs root.
 #
@@ -7,6 +7,7 @@
 # --kept        in a root that stays for the next time, with its packages, up to 30 days: the program is built
 #               and tested
 # --arm64       in a root that stays too: built by a cross compiler for arm64, the C++ tests under an emulator
+# --deb         in the root of --kept: the Debian packages of that Debian, in build-deb/packages there
 # --sample      there its clang reads sources for N seconds, and tests run for N seconds: first those that
 #               differ from COMMIT, then those that the seed draws
 # SUITE         bookworm (Debian 12) or trixie (Debian 13)
@@ -20,10 +21,10 @@ mode=whole sample= base=HEAD seconds=60 seed=$RANDOM
 arguments=("$@")
 while (($#)); do
   case $1 in
-    --short | --kept | --arm64) mode=${1#--}; shift; continue ;;
+    --short | --kept | --arm64 | --deb) mode=${1#--}; shift; continue ;;
     --sample) sample=1; shift; continue ;;
     --base | --seconds | --seed) (($# > 1)) || { echo "fresh.sh: $1 needs a value" >&2; exit 2; } ;;
-    *) echo "fresh.sh: expected --short, --arm64, --kept, --sample, --base, --seconds or --seed, found '$1'" >&2; exit 2 ;;
+    *) echo "fresh.sh: expected --short, --arm64, --deb, --kept, --sample, --base, --seconds or --seed, found '$1'" >&2; exit 2 ;;
   esac
   declare "${1#--}=$2"
   shift 2
@@ -33,7 +34,7 @@ done
 # Folder that stays from run to run: results of compilers, and the root of --kept.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/longformer/fresh-$suite
 stays=
-if [[ $mode == kept || $mode == arm64 ]]; then stays=1; fi
+if [[ $mode == kept || $mode == arm64 || $mode == deb ]]; then stays=1; fi
 if [[ $mode == arm64 ]]; then cache+=-arm64; fi
 mkdir -p "$cache/ccache"
 
@@ -93,6 +94,17 @@ bootstrap() {
   mv "$root.new" "$root"
 }
 
+# A clone that stays gets what differs, so its build goes on where the last one ended.
+current_clone() {
+  local head
+  head=$(git rev-parse HEAD)
+  if [[ $(git -C "$root$home" rev-parse HEAD 2>/dev/null) == "$head" ]]; then return; fi
+  { git -C "$root$home" fetch --quiet "$PWD" HEAD && git -C "$root$home" checkout --quiet --force --detach "$head" &&
+    git -C "$root$home" clean --quiet -fd; } 2>/dev/null && return
+  rm -rf "$root$home"
+  git clone --quiet --no-hardlinks . "$root$home"
+}
+
 make_root() {
   bootstrap
   mkdir -p "$root/root/.cache/ccache"
@@ -103,10 +115,7 @@ make_root() {
   # An installed Debian has these names; the browser looks for itself under one.
   printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
   cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/network.crt"
-  if [[ $(git -C "$root$home" rev-parse HEAD 2>/dev/null) != $(git rev-parse HEAD) ]]; then
-    rm -rf "$root$home"
-    git clone --quiet --no-hardlinks . "$root$home"
-  fi
+  current_clone
   if [[ $mode == short || -x $root/usr/bin/make && -x $root/usr/bin/git ]]; then return; fi
   inside "apt-get update -qq && apt-get install -y -qq --no-install-recommends git make ca-certificates >/dev/null"
 }
@@ -224,6 +233,10 @@ if [[ $mode == arm64 ]]; then
   step "packages of arm64" arm64_packages
   step "the program for arm64" arm64_builds
   step "C++ tests under an emulator" arm64_tests_pass
+  exit 0
+fi
+if [[ $mode == deb ]]; then
+  step "make deb" without_warnings "tools/packages.sh build deb >/dev/null && make deb"
   exit 0
 fi
 if [[ $mode == kept ]]; then

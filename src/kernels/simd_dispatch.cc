@@ -9,15 +9,14 @@
 namespace longformer::kernels {
 namespace {
 
-/// Highway's targets that need more than the instruction set.
+/// Highway's targets that need more than the instruction set. The better one has the lower bit.
 std::int64_t targets_above([[maybe_unused]] CpuIsa isa) {
-  std::int64_t above = 0;
 #if HWY_ARCH_X86
-  if (isa < CpuIsa::avx512) above |= HWY_AVX3 | HWY_AVX3_DL;
-  if (isa < CpuIsa::avx2) above |= HWY_AVX2;
-  if (isa < CpuIsa::sse4) above |= HWY_SSE4 | HWY_SSSE3;
+  if (isa < CpuIsa::sse4) return (HWY_SSE4 - 1) | HWY_SSE4;
+  if (isa < CpuIsa::avx2) return (HWY_AVX2 - 1) | HWY_AVX2;
+  if (isa < CpuIsa::avx512) return (HWY_AVX3 - 1) | HWY_AVX3;
 #endif
-  return above;
+  return 0;
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ HWY_NOINLINE void Scores(const float* query, const T* keys, Index head_size, Ind
   const Index lanes = static_cast<Index>(hn::Lanes(Float()));
   for (Index key = 0; key < count; ++key) {
     const T* row = keys + key * head_size;
-    std::array<FloatVector, kTogether> sums;
+    // The constructor of a std::array is compiled for the instruction set of the file.
+    FloatVector sums[kTogether];
     for (Index q = 0; q < kQueries; ++q) sums[q] = hn::Zero(Float());
     Index c = 0;
     for (; c + lanes <= head_size; c += lanes) {
