@@ -204,7 +204,7 @@ class Model:
     classify, explain, ner, qa, choose, coref, fill_mask, evaluate, summarize, generate. They read texts, and need the head
     that the verb needs."""
 
-    def __init__(self, native: _native.Model, source: tuple[str, str, int, str, str]):
+    def __init__(self, native: _native.Model, source: tuple[str, str, int, str, str, list[str]]):
         self._native = native
         self._source = source
         if native.head == "sequence-to-sequence":
@@ -212,8 +212,8 @@ class Model:
             self._writer  # noqa: B018
 
     def __reduce__(self) -> Any:
-        folder, dtype, threads, adapter, task = self._source
-        return load, (folder, dtype, threads, adapter or None, task)
+        folder, dtype, threads, adapter, task, int8_skip = self._source
+        return load, (folder, dtype, threads, adapter or None, task, int8_skip)
 
     def __repr__(self) -> str:
         head = f", {self.head}" if self.head else ""
@@ -239,7 +239,7 @@ class Model:
     @cached_property
     def _gradients(self) -> _native.GradientModel:
         """The same weights, kept so that gradients can flow to them."""
-        folder, dtype, threads, adapter, task = self._source
+        folder, dtype, threads, adapter, task, _ = self._source
         options = {"dtype": dtype, "threads": threads, "adapter": adapter, "task": task}
         return _native.GradientModel(folder, options)
 
@@ -511,22 +511,25 @@ def load(
     threads: int = 0,
     adapter: str | os.PathLike[str] | None = None,
     task: str = "",
+    int8_skip: Sequence[str] = (),
 ) -> Model:
     """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the Hub, which is fetched
     where its cache lacks it (a line on stderr says what and how much before; HF_HUB_OFFLINE=1 forbids it). dtype is
-    fp32 or bf16; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
+    fp32, bf16 or int8, which multiplies the layers as 8-bit whole numbers; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
     OMP_NUM_THREADS allow. Weights that are NaN or infinite are a RuntimeWarning; results are then what
     they are, as in `transformers`. adapter is the folder of a LoRA adapter of the model, as peft writes
     it; it is merged into the weights. task is the verb whose head is wanted ("classify", "ner", "qa" …) where
-    architectures of config.json names none.
+    architectures of config.json names none. int8_skip names layers that int8 leaves as they are, by numbers from 0
+    or by parts of names such as "output.dense".
 
     A process that os.fork or multiprocessing makes may go on using the model: on one thread where it
     calls it from the thread that forked and that had called it before. Fork while no thread is in a
     call: the lock of the model would stay taken in the new process."""
     path = lasting_name(as_path(folder, "folder"))
     source = (path, dtype, threads, "" if adapter is None else lasting_name(as_path(adapter, "adapter")))
+    skipped = [str(layer) for layer in int8_skip]
     options = {"dtype": dtype, "threads": threads, "adapter": source[3], "task": as_text(task, "task")}
-    return Model(_native.Model(path, options), (*source, task))
+    return Model(_native.Model(path, {**options, "int8_skip": skipped}), (*source, task, skipped))
 
 
 def _targets(model: Model, documents: list[Document], labels: Any, spans: list[Any]) -> list[_Target]:

@@ -165,6 +165,8 @@ memory::data_type data_type(DType dtype) {
       return memory::data_type::bf16;
     case DType::i8:
       return memory::data_type::s8;
+    case DType::u8:
+      return memory::data_type::u8;
     case DType::i32:
       return memory::data_type::s32;
     default:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -144,8 +145,8 @@ struct PackedLinear::Packed {
   std::vector<memory> weights, biases;
   Tensor storage;
   Tensor bias_storage;
-  /// Those of the rows of W, where they are 8-bit whole numbers.
-  Tensor scales;
+  /// Scales of the rows of W where these are 8-bit whole numbers, and the sums of those.
+  Tensor scales, number_sums;
   std::vector<Addition> additions;
   std::map<std::tuple<Index, DType, int>, Kernel> kernels;
   std::mutex mutex;
@@ -180,7 +181,9 @@ MatmulPlan PackedLinear::Packed::describe(Index rows, DType output,
                                           const memory::desc& weights_desc, int threads,
                                           bool add) const {
   const auto plain = memory::format_tag::ab;
-  const memory::desc source({rows, slab_in()}, data_type(compute), plain);
+  // Rows of x have a zero that moves, rows of W have none.
+  const DType factor = compute == DType::i8 ? DType::u8 : compute;
+  const memory::desc source({rows, slab_in()}, data_type(factor), plain);
   const Index columns = columns_of(weights_desc);
   const memory::desc target({rows, columns}, data_type(output), memory::dims{slab_out(), 1});
   dnnl::primitive_attr attributes;
@@ -248,9 +251,14 @@ void PackedLinear::Packed::pack(std::span<const Tensor> parts) {
 void PackedLinear::Packed::pack_int8(const Tensor& source) {
   Tensor numbers({out, in}, DType::i8);
   scales = Tensor({out}, DType::f32);
+  number_sums = Tensor({out}, DType::i32);
   auto* bytes = static_cast<std::int8_t*>(numbers.raw());
-  quantize_rows(source.raw(), DType::f32, out, in,
-                {.numbers = bytes, .scales = scales.data<float>()});
+  quantize_weights(source.data<float>(), out, in,
+                   {.numbers = bytes, .scales = scales.data<float>()});
+  auto* sums = static_cast<std::int32_t*>(number_sums.raw());
+  for (Index row = 0; row < out; ++row) {
+    sums[row] = std::accumulate(bytes + row * in, bytes + (row + 1) * in, 0);
+  }
   memory plain({{in, out}, memory::data_type::s8, memory::dims{1, in}}, cpu_engine(), bytes);
   onednn::reorder(plain, weights[0]);
 }
@@ -349,6 +357,7 @@ PackedLinear::PackedLinear(const PackedLinear& base, std::span<const Tensor> bia
   p.weights = from.weights;
   p.storage = from.storage;
   p.scales = from.scales;
+  p.number_sums = from.number_sums;
   p.bias_storage = biases.empty() ? from.bias_storage : stacked(biases);
   p.point_to_biases();
   for (const LowRankProduct& addition : additions) p.add(addition);
@@ -512,14 +521,15 @@ const std::string& PackedLinear::implementation(const Kernel& kernel) const {
 void PackedLinear::execute_int8(const Kernel& kernel, const void* x, void* y) const {
   const Packed& p = *packed_;
   const Index rows = kernel.computed_rows;
-  thread_local std::vector<std::int8_t> numbers;
-  thread_local std::vector<std::int32_t> sums;
+  thread_local std::vector<std::uint8_t> numbers;
+  thread_local std::vector<std::int32_t> sums, zeros;
   thread_local std::vector<float> scales;
   numbers.resize(at(rows * p.in));
   sums.resize(at(rows * p.out));
   scales.resize(at(rows));
+  zeros.resize(at(rows));
   // Threads of the loops below have others of these.
-  const Int8Rows all = {.numbers = numbers.data(), .scales = scales.data()};
+  const Int8Rows all = {.numbers = numbers.data(), .scales = scales.data(), .zeros = zeros.data()};
   std::int32_t* all_sums = sums.data();
   const auto row_of = [](auto* matrix, Index row, Index columns, DType dtype) {
     return matrix + at(row * columns) * element_size(dtype);
@@ -533,7 +543,9 @@ void PackedLinear::execute_int8(const Kernel& kernel, const void* x, void* y) co
   for_rows([&](Index first, Index count) {
     quantize_rows(row_of(static_cast<const std::byte*>(x), first, p.in, p.options.dtype),
                   p.options.dtype, count, p.in,
-                  {.numbers = all.numbers + first * p.in, .scales = all.scales + first});
+                  {.numbers = all.numbers + first * p.in,
+                   .scales = all.scales + first,
+                   .zeros = all.zeros + first});
   });
   multiply(kernel, all.numbers, all_sums);
   for_rows([&](Index first, Index count) {
@@ -541,7 +553,9 @@ void PackedLinear::execute_int8(const Kernel& kernel, const void* x, void* y) co
                  .rows = count,
                  .columns = p.out,
                  .row_scales = all.scales + first,
+                 .zeros = all.zeros + first,
                  .column_scales = p.scales.data<float>(),
+                 .column_sums = static_cast<const std::int32_t*>(p.number_sums.raw()),
                  .bias = p.bias_storage.empty() ? nullptr : p.bias_storage.data<float>(),
                  .activation = p.additions.empty() ? p.options.activation : std::nullopt},
                 row_of(static_cast<std::byte*>(y), first, p.out, kernel.output), kernel.output);

@@ -3,6 +3,7 @@
 // Reruns: isa
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -28,39 +29,41 @@ Tensor drawn(std::mt19937& random, const Shape& shape, float size = 1) {
   return tensor;
 }
 
-/// Whole numbers of which the first of each row is 127, so that every scale is 1 and sums are
-/// whole.
-Tensor whole(std::mt19937& random, const Shape& shape) {
+/// Whole numbers whose ends make every scale 1, so that sums are whole.
+Tensor whole(std::mt19937& random, const Shape& shape, int least, int most) {
   Tensor tensor(shape, DType::f32);
-  std::uniform_int_distribution<int> numbers(-127, 127);
+  std::uniform_int_distribution<int> numbers(least, most);
+  const Index columns = tensor.columns();
   for (Index i = 0; i < tensor.size(); ++i) {
-    tensor.data<float>()[i] =
-        i % tensor.columns() == 0 ? 127.0f : static_cast<float>(numbers(random));
+    const int end = i % columns == 0 ? most : least;
+    tensor.data<float>()[i] = static_cast<float>(i % columns < 2 ? end : numbers(random));
   }
   return tensor;
 }
 
-/// The rows of a matrix as plain loops quantize them.
+/// Rows of a matrix as plain loops quantize them; zeros are those of activations.
 struct Quantized {
   std::vector<int> numbers;
+  std::vector<int> zeros;
   Numbers scales;
 
-  explicit Quantized(const Tensor& x) {
+  explicit Quantized(const Tensor& x, bool is_weight = false) {
     const Numbers values = x.to_floats();
     for (Index row = 0; row < x.rows(); ++row) {
-      float largest = 0;
-      bool is_finite = true;
-      for (Index c = 0; c < x.columns(); ++c) {
-        const float value = values[at(row * x.columns() + c)];
-        is_finite = is_finite && std::isfinite(value);
-        largest = std::max(largest, std::abs(value));
-      }
-      const bool is_zero = largest < 0x1p-100f;
-      scales.push_back(!is_finite ? kNan : is_zero ? 0 : largest / 127);
-      for (Index c = 0; c < x.columns(); ++c) {
-        const float value = values[at(row * x.columns() + c)];
-        const bool counts = is_finite && !is_zero;
-        numbers.push_back(counts ? static_cast<int>(std::nearbyint(value * (127 / largest))) : 0);
+      const auto begin = values.begin() + row * x.columns(), end = begin + x.columns();
+      const bool is_finite = std::all_of(begin, end, [](float v) { return std::isfinite(v); });
+      const float least = std::min(0.0f, *std::min_element(begin, end));
+      const float most = std::max(is_weight ? -least : 0.0f, *std::max_element(begin, end));
+      float scale = is_weight ? most / 127 : (most - least) / 255;
+      if (std::isinf(scale)) scale = most / 255 - least / 255;
+      const bool counts = is_finite && scale >= 0x1p-100f;
+      scales.push_back(!is_finite ? kNan : counts ? scale : 0);
+      const float factor = is_weight ? 127 / most : 1 / scale;
+      zeros.push_back(counts && !is_weight ? static_cast<int>(std::nearbyint(-least * factor)) : 0);
+      for (auto value = begin; value != end; ++value) {
+        const int number =
+            counts ? static_cast<int>(std::nearbyint(*value * factor)) + zeros.back() : 0;
+        numbers.push_back(is_weight ? number : std::clamp(number, 0, 255));
       }
     }
   }
@@ -68,14 +71,15 @@ struct Quantized {
 
 /// y before the activation.
 Numbers product(const Tensor& x, const Tensor& weight, const Tensor* bias) {
-  const Quantized a(x), b(weight);
+  const Quantized a(x), b(weight, true);
   const Index in = x.columns();
   Numbers y;
   for (Index row = 0; row < x.rows(); ++row) {
     for (Index out = 0; out < weight.rows(); ++out) {
       std::int32_t sum = 0;
-      for (Index k = 0; k < in; ++k)
-        sum += a.numbers[at(row * in + k)] * b.numbers[at(out * in + k)];
+      for (Index k = 0; k < in; ++k) {
+        sum += (a.numbers[at(row * in + k)] - a.zeros[at(row)]) * b.numbers[at(out * in + k)];
+      }
       const float scaled = static_cast<float>(sum) * a.scales[at(row)];
       y.push_back(
           std::fma(scaled, b.scales[at(out)], bias == nullptr ? 0.0f : bias->data<float>()[out]));
@@ -110,15 +114,19 @@ TEST(Int8Rows, EqualPlainLoops) {
       set(2, -0.0f);
       set(3, 1e-38f);
       set(4, 3e38f);
+      set(8, -3e38f);
+      x.data<float>()[8 * columns] = 3e38f;
       x.data<float>()[5 * columns + columns - 1] = kNan;
       x.data<float>()[6 * columns + columns / 2] = -kInfinity;
       x.data<float>()[7 * columns] = kInfinity;
       const Tensor source = x.to(dtype);
       const Quantized expected(source.to(DType::f32));
-      std::vector<std::int8_t> numbers(at(x.size()), 77);
+      std::vector<std::uint8_t> numbers(at(x.size()), 77);
+      std::vector<std::int32_t> zeros(9, 77);
       Numbers scales(9, 77);
       quantize_rows(source.raw(), dtype, 9, columns,
-                    {.numbers = numbers.data(), .scales = scales.data()});
+                    {.numbers = numbers.data(), .scales = scales.data(), .zeros = zeros.data()});
+      EXPECT_TRUE(std::equal(zeros.begin(), zeros.end(), expected.zeros.begin()));
       for (std::size_t i = 0; i < numbers.size(); ++i) {
         ASSERT_EQ(numbers[i], expected.numbers[i]) << columns << " columns, " << i;
       }
@@ -153,7 +161,8 @@ TEST_F(Int8Products, SumsEqualPlainLoopsBitForBit) {
   };
   for (int shape = 0; shape < kShapes; ++shape) {
     const Index rows = size(128), in = size(1027), out = size(384);
-    const Tensor weight = whole(random_, {out, in}), x = whole(random_, {rows, in});
+    const Tensor weight = whole(random_, {out, in}, -127, 127),
+                 x = whole(random_, {rows, in}, -128, 127);
     const PackedLinear layer = packed(weight, nullptr, {});
     const Numbers expected = product(x, weight, nullptr);
     for (const bool all_threads : {false, true}) {
@@ -243,12 +252,12 @@ TEST_F(Int8Products, WeightsThatAreNotFiniteMakeTheirColumnNan) {
 
 TEST_F(Int8Products, NumbersOfQuantizedWeightsStay) {
   const Tensor weight = drawn(random_, {64, 96}, 0.03f);
-  const Quantized once(weight);
+  const Quantized once(weight, true);
   Tensor again(weight.shape(), DType::f32);
   for (Index i = 0; i < again.size(); ++i) {
     again.data<float>()[i] = static_cast<float>(once.numbers[at(i)]) * once.scales[at(i / 96)];
   }
-  const Quantized twice(again);
+  const Quantized twice(again, true);
   EXPECT_EQ(once.numbers, twice.numbers);
   for (std::size_t i = 0; i < 64; ++i) EXPECT_FLOAT_EQ(once.scales[i], twice.scales[i]);
 }
