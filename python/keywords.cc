@@ -298,7 +298,8 @@ LoadOptions load_options(const Options& given) {
   LoadOptions options;
   Keywords keywords("load", given);
   keywords.take("dtype", options.dtype).take("threads", options.threads);
-  keywords.take("adapter", options.adapter).take("task", options.task).finish();
+  keywords.take("adapter", options.adapter).take("task", options.task);
+  keywords.take("int8_skip", options.int8_skip).finish();
   return options;
 }
 

@@ -104,6 +104,7 @@ Options folder_info(const Path& folder) {
   info["problem_type"] = found.problem_type;
   info["memory_fp32"] = found.memory_fp32;
   info["memory_bf16"] = found.memory_bf16;
+  info["memory_int8"] = found.memory_int8;
   info["unsupported"] = nb::cast(found.unsupported);
   return info;
 }

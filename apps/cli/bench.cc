@@ -1,5 +1,6 @@
 // longformer bench: how fast a model or one layer of attention is on this machine.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 
@@ -241,12 +242,14 @@ void run_attention(const AttentionBenchFlags& flags, Messages& messages) {
   table.finish();
 }
 
-void add_common(CLI::App& verb, CommonFlags& flags) {
+void add_common(CLI::App& verb, CommonFlags& flags,
+                const std::vector<std::string>& dtypes = {"fp32", "bf16"}) {
   verb.add_option(
           "-n,--length", flags.lengths,
           fmt::format("tokens of the document: 512,4096 or 4096-65536*2 ({})", flags.lengths))
       ->type_name("LIST");
-  add_choices(verb, "--dtype", flags.dtypes, {"fp32", "bf16"}, "fp32, bf16 or both (fp32)");
+  add_choices(verb, "--dtype", flags.dtypes, dtypes,
+              fmt::format("one or more of {} (fp32)", fmt::join(dtypes, ", ")));
   add_threads(verb, flags.threads);
   add_number(verb, "-r,--repeats", flags.repeats, {.least = 1, .most = 100000},
              fmt::format("runs, of which the median counts ({})", flags.repeats));
@@ -275,7 +278,7 @@ void add_model_bench(CLI::App& bench, Action& action) {
   verb.add_option("--global-tokens", flags->globals,
                   "tokens with global attention, at the start; one number or a list (0)")
       ->type_name("LIST");
-  add_common(verb, flags->common);
+  add_common(verb, flags->common, {"fp32", "bf16", "int8"});
   verb.callback([flags, &action] {
     if (flags->model.empty() && flags->config.empty()) {
       throw UsageError("bench model: name a MODEL folder or give --config FILE");

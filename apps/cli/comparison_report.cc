@@ -7,6 +7,18 @@
 #include "progress.h"
 
 namespace longformer::cli {
+namespace {
+
+/// The layer that changes most by itself; 0 without layers.
+std::size_t worst_layer(const ModelComparison& found) {
+  std::size_t worst = 0;
+  for (std::size_t layer = 1; layer < found.layers.size(); ++layer) {
+    if (worst == 0 || found.layers[layer].alone > found.layers[worst].alone) worst = layer;
+  }
+  return worst;
+}
+
+}  // namespace
 
 std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
                                    Messages& messages) const {
@@ -20,6 +32,11 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
   check_room(tokenizer, max_length);
   LoadOptions without_adapter = flags.load_options(messages);
   without_adapter.adapter.clear();
+  if (flags.dtype == "int8") {
+    // What whole numbers change is to be seen.
+    without_adapter.dtype = "fp32";
+    without_adapter.int8_skip.clear();
+  }
   const Model before = Model::load(first, without_adapter);
   const Model after = Model::load(second, flags.load_options(messages));
   const auto count = static_cast<std::int64_t>(texts.size());
@@ -42,6 +59,7 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
     json.add("first", first).add("second", second);
     json.add("texts", found.texts).add("tokens", found.tokens);
     json.add_objects("layers", layers);
+    json.add("worst_layer", static_cast<std::int64_t>(worst_layer(found)));
     return json.line();
   }
   std::string table =
@@ -51,6 +69,9 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
     table += fmt::format(
         "{:<12} {:>14.4f} {:>14.4f} {:>8.4f}\n", layer == 0 ? "embeddings" : std::to_string(layer),
         found.layers[layer].relative_error, found.layers[layer].alone, found.layers[layer].cosine);
+  }
+  if (const std::size_t worst = worst_layer(found); worst > 0) {
+    table += fmt::format("worst by itself: layer {}, {:.4f}\n", worst, found.layers[worst].alone);
   }
   return table;
 }

@@ -100,9 +100,19 @@ void add_compute(CLI::App& verb, ModelFlags& flags) {
                   "folder of a LoRA adapter of MODEL, as peft or finetune --lora-rank writes it "
                   "(none)")
       ->type_name("FOLDER");
-  add_choice(verb, "--dtype", flags.dtype, {"fp32", "bf16"},
-             "weights and activations: fp32 or bf16 (fp32)");
+  add_choice(verb, "--dtype", flags.dtype, {"fp32", "bf16", "int8"},
+             "weights and activations: fp32 or bf16, or layers of int8 with activations of bf16 "
+             "(fp32)");
+  add_int8_skip(verb, flags.int8_skip);
   add_threads(verb, flags.threads);
+}
+
+void add_int8_skip(CLI::App& verb, std::vector<std::string>& layers) {
+  verb.add_option("--int8-skip", layers,
+                  "int8: layers that stay as they are, numbers from 0 or parts of names such as "
+                  "output.dense, separated by commas (none)")
+      ->delimiter(',')
+      ->type_name("LAYERS");
 }
 
 void add_inputs(CLI::App& verb, InputOptions& inputs) {

@@ -62,6 +62,7 @@ struct ModelFlags {
   /// The folder of an adapter of the model; empty: none.
   std::string adapter;
   std::string dtype = "fp32";
+  std::vector<std::string> int8_skip;
   std::int64_t threads = 0;
   bool json = false;
   /// The file of --output; empty: stdout.
@@ -70,6 +71,7 @@ struct ModelFlags {
   /// Options with notes of the library among the messages, which must outlive the model.
   LoadOptions load_options(Messages& messages) const {
     return {.dtype = dtype,
+            .int8_skip = int8_skip,
             .threads = static_cast<int>(threads),
             .adapter = adapter,
             .note = [&messages](const std::string& text) { messages.note(text); }};
@@ -88,8 +90,9 @@ void add_json(CLI::App& verb, ModelFlags& flags);
 /// --json, and --output for the forms of Results.
 void add_results(CLI::App& verb, ModelFlags& flags);
 void add_threads(CLI::App& verb, std::int64_t& threads);
-/// --adapter, --dtype and --threads.
+/// --adapter, --dtype, --int8-skip and --threads.
 void add_compute(CLI::App& verb, ModelFlags& flags);
+void add_int8_skip(CLI::App& verb, std::vector<std::string>& layers);
 /// FILES, --text, --lines, --shard and the options of tables.
 void add_inputs(CLI::App& verb, InputOptions& inputs);
 /// --lines, and the options of tables as trainings have them: --text-field (once called --field),

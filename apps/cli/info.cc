@@ -102,9 +102,10 @@ void print_table(std::string& output, const FolderInfo& info) {
   row("head", info.head.empty() ? "none" : info.head);
   if (!info.labels.empty()) row("labels", labels_text(info));
   row("memory needed",
-      fmt::format("{} fp32, {} bf16 (one document of {} tokens)",
+      fmt::format("{} fp32, {} bf16, {} int8 (one document of {} tokens)",
                   bytes_text(static_cast<double>(info.memory_fp32)),
-                  bytes_text(static_cast<double>(info.memory_bf16)), grouped(info.max_tokens)));
+                  bytes_text(static_cast<double>(info.memory_bf16)),
+                  bytes_text(static_cast<double>(info.memory_int8)), grouped(info.max_tokens)));
   if (!info.ignored_buffers.empty()) {
     row("ignored buffers", fmt::format("{}", fmt::join(info.ignored_buffers, ", ")));
   }
@@ -162,6 +163,7 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("labels", std::span<const std::string>(info.labels));
   json.add("problem_type", info.problem_type);
   json.add("memory_fp32", info.memory_fp32).add("memory_bf16", info.memory_bf16);
+  json.add("memory_int8", info.memory_int8);
   json.add("unsupported", std::span<const std::string>(info.unsupported));
   return json;
 }

@@ -33,7 +33,7 @@ namespace longformer::cli {
 namespace {
 
 struct ServeFlags {
-  std::vector<std::string> models, adapters, allowed_hosts, origins;
+  std::vector<std::string> models, adapters, allowed_hosts, origins, int8_skip;
   std::string dtype = "fp32", api_key, api_key_file, index, too_long = "split", served_name,
               pooling, prompt_name, prompt, payload = "64MiB", library = "1GiB",
               hostname = "127.0.0.1";
@@ -136,6 +136,7 @@ server::LoadedModels load_models(const ServeFlags& flags, Messages& messages,
                                  const std::shared_ptr<Turns>& turns) {
   server::LoadedModels models;
   LoadOptions options = {.dtype = flags.dtype,
+                         .int8_skip = flags.int8_skip,
                          .threads = static_cast<int>(flags.threads),
                          .note = [&messages](const std::string& text) { messages.note(text); }};
   options.turns = turns;
@@ -376,9 +377,10 @@ void add_serve(CLI::App& program, Action& action) {
                   "prompt of texts whose request names none")
       ->type_name("NAME");
   verb.add_option("--default-prompt", flags->prompt, "prefix of such texts")->type_name("TEXT");
-  verb.add_option("--dtype", flags->dtype, "fp32 or bf16 (fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
+  verb.add_option("--dtype", flags->dtype, "fp32, bf16 or int8 (fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->type_name("TYPE");
+  add_int8_skip(verb, flags->int8_skip);
   add_threads(verb, flags->threads);
   // For bench/serve.py: what a server with one queue does.
   verb.add_flag("--by-arrival", flags->by_arrival)->group("");

@@ -48,7 +48,9 @@ std::optional<HttpResponse> tags(Api& api, ApiCall&) {
     if (!one->can(Ability::embed)) continue;
     JsonLine details;
     details.add("format", "safetensors").add("family", one->model()->info().model_type);
-    details.add("quantization_level", one->dtype == "fp32" ? "F32" : "BF16");
+    details.add("quantization_level", one->dtype == "fp32"   ? "F32"
+                                      : one->dtype == "bf16" ? "BF16"
+                                                             : "I8");
     JsonLine& row = models.emplace_back();
     row.add("name", one->name).add("model", one->name);
     row.add("modified_at", "1970-01-01T00:00:00Z").add("size", std::int64_t{0});

@@ -74,7 +74,9 @@ std::optional<HttpResponse> info_of(const Api& api, const ServedModel& model) {
   const ApiOptions& options = api.options();
   JsonLine json;
   json.add("model_id", model.name).add_null("model_sha");
-  json.add("model_dtype", model.dtype == "fp32" ? "float32" : "bfloat16");
+  json.add("model_dtype", model.dtype == "fp32"   ? "float32"
+                          : model.dtype == "bf16" ? "bfloat16"
+                                                  : model.dtype);
   json.add("served_model_name", options.served_name.empty() ? model.name : options.served_name);
   json.add_json("model_type", model_type_json(model));
   json.add("max_concurrent_requests", options.most_requests);

@@ -96,6 +96,7 @@ struct FolderInfo {
   /// Predicted peak memory in bytes of one document of max_tokens.
   std::int64_t memory_fp32 = 0;
   std::int64_t memory_bf16 = 0;
+  std::int64_t memory_int8 = 0;
   /// One line for each thing in the folder that this program does not use.
   std::vector<std::string> unsupported;
 };

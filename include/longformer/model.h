@@ -85,8 +85,13 @@ struct PassReport {
 };
 
 struct LoadOptions {
-  /// "fp32" or "bf16": weights and activations; normalisation and softmax stay fp32.
+  /// "fp32" or "bf16": weights and activations; normalisation and softmax stay fp32. "int8": the
+  /// products of layers are those of 8-bit whole numbers with a scale for each row; embeddings,
+  /// attention, norms and heads stay as they are (docs/int8.md).
   std::string dtype = "fp32";
+  /// Layers that int8 leaves as they are: numbers, from 0, or parts of names of dense layers such
+  /// as "output.dense".
+  std::vector<std::string> int8_skip = {};
   /// At most kMostThreads; 0 takes what this process may use (longformer/threads.h).
   int threads = 0;
   /// The folder of a LoRA adapter of the model, as peft writes it; empty: none. Its additions are

@@ -474,8 +474,11 @@ struct ConvertOptions {
   std::string rotary = {};
   /// "safetensors" or "bin": which file holds the weights.
   std::string format = "safetensors";
-  /// "fp32", "fp16" or "bf16"; empty keeps that of every tensor.
+  /// "fp32", "fp16" or "bf16"; empty keeps that of every tensor. "int8": matrices of layers become
+  /// 8-bit whole numbers with a scale for each row, and all else stays.
   std::string dtype = {};
+  /// Layers that int8 leaves as they are: see LoadOptions::int8_skip.
+  std::vector<std::string> int8_skip = {};
   /// The folder of a LoRA adapter of the source: its additions are merged into the weights, and
   /// nothing else becomes otherwise. Of the other options only format, dtype and overwrite go with
   /// it. Empty: none.

@@ -173,7 +173,7 @@ def convert(
     """Makes a Longformer folder of the folder of an encoder, with room for max_positions
     tokens and the total window of all layers, or of each; None takes those of a Longformer, else 4096
     and 512. `to` is longformer, linformer, performer, blockwise, sparse, big_bird or longformer-lm; safetensors and bin name the file of a
-    Longformer. dtype is fp32, fp16, bf16 or None to keep it. Options are those of `longformer convert`: format,
+    Longformer. dtype is fp32, fp16, bf16, int8 (matrices of layers) or None to keep it. Options are those of `longformer convert`: format,
     merge_adapter, projected_length, features and so on. It loads in `transformers` unchanged."""
     given = {
         **options,

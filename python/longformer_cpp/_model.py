@@ -205,7 +205,9 @@ class Model:
     classify, explain, ner, qa, choose, coref, fill_mask, evaluate, summarize, generate. They read texts, and need the head
     that the verb needs."""
 
-    def __init__(self, native: _native.Model, source: tuple[str, str, int, str, str], ranks: DocumentRanks | None = None):
+    def __init__(
+        self, native: _native.Model, source: tuple[str, str, int, str, str, list[str]], ranks: DocumentRanks | None = None
+    ):
         self._native = native
         self._source = source
         self._ranks = ranks
@@ -216,8 +218,8 @@ class Model:
     def __reduce__(self) -> Any:
         if self._ranks is not None:
             raise Error("ranks: expected a model of this process alone to pickle, found one of several")
-        folder, dtype, threads, adapter, task = self._source
-        return load, (folder, dtype, threads, adapter or None, task)
+        folder, dtype, threads, adapter, task, int8_skip = self._source
+        return load, (folder, dtype, threads, adapter or None, task, int8_skip)
 
     def __repr__(self) -> str:
         head = f", {self.head}" if self.head else ""
@@ -248,7 +250,7 @@ class Model:
     @cached_property
     def _gradients(self) -> _native.GradientModel:
         """The same weights, kept so that gradients can flow to them."""
-        folder, dtype, threads, adapter, task = self._source
+        folder, dtype, threads, adapter, task, _ = self._source
         options = {"dtype": dtype, "threads": threads, "adapter": adapter, "task": task}
         return _native.GradientModel(folder, options)
 
@@ -520,15 +522,17 @@ def load(
     threads: int = 0,
     adapter: str | os.PathLike[str] | None = None,
     task: str = "",
+    int8_skip: Sequence[str] = (),
     ranks: DocumentRanks | None = None,
 ) -> Model:
     """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the Hub, which is fetched
     where its cache lacks it (a line on stderr says what and how much before; HF_HUB_OFFLINE=1 forbids it). dtype is
-    fp32 or bf16; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
+    fp32, bf16 or int8, which multiplies the layers as 8-bit whole numbers; threads is at most 1024, and 0 takes what CPU affinity, the cgroup quota and
     OMP_NUM_THREADS allow. Weights that are NaN or infinite are a RuntimeWarning; results are then what
     they are, as in `transformers`. adapter is the folder of a LoRA adapter of the model, as peft writes
     it; it is merged into the weights. task is the verb whose head is wanted ("classify", "ner", "qa" …) where
-    architectures of config.json names none.
+    architectures of config.json names none. int8_skip names layers that int8 leaves as they are, by numbers from 0
+    or by parts of names such as "output.dense".
 
     With ranks (`longformer_cpp.ranks`) several processes read each document together: all of them load the folder and make
     the same calls with the same texts, from one thread; each computes a part of the tokens, and all get the results. The
@@ -539,8 +543,10 @@ def load(
     call: the lock of the model would stay taken in the new process."""
     path = lasting_name(as_path(folder, "folder"))
     source = (path, dtype, threads, "" if adapter is None else lasting_name(as_path(adapter, "adapter")))
+    skipped = [str(layer) for layer in int8_skip]
     options = {"dtype": dtype, "threads": threads, "adapter": source[3], "task": as_text(task, "task")}
-    return Model(_native.Model(path, options, ranks), (*source, task), ranks)
+    native = _native.Model(path, {**options, "int8_skip": skipped}, ranks)
+    return Model(native, (*source, task, skipped), ranks)
 
 
 def _targets(model: Model, documents: list[Document], labels: Any, spans: list[Any]) -> list[_Target]:

@@ -136,7 +136,7 @@ class Classifier:
     @cached_property
     def _explainer(self) -> _native.Explainer:
         """The same weights, kept so that gradients can flow through them."""
-        folder, dtype, threads, adapter, _ = self.model._source
+        folder, dtype, threads, adapter, *_ = self.model._source
         return _native.Explainer(folder, {"dtype": dtype, "threads": threads, "adapter": adapter})
 
     @described("explain")

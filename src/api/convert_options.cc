@@ -159,7 +159,12 @@ OptionFields fields(ConvertOptions& options) {
              {.name = "dtype",
               .value = &options.dtype,
               .help = "dtype of the weights (as they are)",
-              .choices = {"fp32", "fp16", "bf16"}},
+              .choices = {"fp32", "fp16", "bf16", "int8"}},
+             {.name = "int8_skip",
+              .value = &options.int8_skip,
+              .help = "int8: layers that stay as they are, numbers from 0 or parts of names such "
+                      "as output.dense, separated by commas (none)",
+              .type = "LAYERS"},
              {.name = "overwrite",
               .value = &options.overwrite,
               .help = "replace a previous result in TARGET"},
@@ -170,7 +175,8 @@ OptionFields fields(ConvertOptions& options) {
 std::vector<std::string> conversion_targets() { return models::conversion_targets(); }
 
 void refuse_other_options(ConvertOptions options) {
-  constexpr std::array<std::string_view, 3> kOfAll = {"format", "overwrite", "merge_adapter"};
+  constexpr std::array<std::string_view, 4> kOfAll = {"format", "overwrite", "merge_adapter",
+                                                      "int8_skip"};
   constexpr std::array<std::string_view, 1> kOfMerging = {"dtype"};
   const models::ConversionTarget& target = models::conversion_target(options.target);
   const bool merges = !options.merge_adapter.empty();

@@ -32,6 +32,7 @@ GradientModel GradientModel::load(const std::string& folder, const LoadOptions& 
   require(options.adapter.empty(),
           "{}: expected a model without an adapter for gradients, found {}", folder,
           options.adapter);
+  compute_dtype(options.dtype);  // gradients go through no other
   auto config = models::read_config(models::config_file(folder, {}));
   auto weights = models::Weights::trained(models::Weights::open(folder, config.family->names), {});
   const engine::Task* task = engine::task_for(config, weights, options.task);

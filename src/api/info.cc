@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "core/compute.h"
 #include "core/error.h"
 #include "core/threads.h"
 #include "engine/frame/table.h"
@@ -129,16 +130,20 @@ std::optional<TensorUse> read_weights(const EncoderConfig& config, const std::st
 /// - the rows of the word and position tables that n tokens touch, in the dtype of the file;
 /// - layer input, query, key, value and attended rows (5·n·H), and the fp32 result (n·H);
 /// - for each thread a row block of the widest intermediate with its fp32 sums.
-Index predicted_memory(const EncoderConfig& config, DType dtype, const std::string& file_dtype) {
-  const auto size = static_cast<Index>(element_size(dtype));
-  const Index file_size = file_dtype == "fp32" ? 4 : 2;
+Index predicted_memory(const EncoderConfig& config, const Compute& compute,
+                       const std::string& file_dtype) {
+  const auto size = static_cast<Index>(element_size(compute.dtype));
+  // Of a file with whole numbers the tables are fp32 as a rule.
+  const Index file_size = file_dtype.find("fp32") != std::string::npos ? 4 : 2;
   Index weights = 0;
   for (const auto& [name, shape] : models::encoder_tensors(config)) {
     const bool is_table = name.starts_with("embeddings.") && shape.size() == 2;
     const bool is_global = name.find("_global") != std::string::npos;
     // Global projections stay mapped until a global token needs them, unless they are widened.
     if (is_table || (is_global && file_size == 4)) continue;
-    weights += element_count(shape) * (shape.size() == 2 && !is_global ? size : 4);
+    const bool is_layer = compute.int8 && name.starts_with("encoder.");
+    const Index packed = is_layer ? 1 : size;
+    weights += element_count(shape) * (shape.size() == 2 && !is_global ? packed : 4);
   }
   const Index n = config.max_tokens();
   const Index width = config.hidden_size;
@@ -162,8 +167,10 @@ Index predicted_memory(const EncoderConfig& config, DType dtype, const std::stri
   if (config.reformer) {
     activations = 4 * n * (width + config.query_width()) * size + n * width * 4;
   }
-  const Index block = std::min(n, kernels::kRowBlock) *
-                      (std::max(config.intermediate_size, 3 * width) * size + width * 4);
+  // Whole numbers and their sums are there beside the rows.
+  const Index widest = std::max(config.intermediate_size, 3 * width);
+  const Index block =
+      std::min(n, kernels::kRowBlock) * (widest * (size + (compute.int8 ? 5 : 0)) + width * 4);
   return kProcessBytes + weights + tables + activations + available_threads() * block;
 }
 
@@ -379,8 +386,9 @@ FolderInfo inspect(const std::string& whole, const std::string& adapter) {
   describe_sentence_modules(has_own_modules ? adapter : whole, info);
   list_unsupported(folder, info);
   list_unused_keys(config, folder, tokenizer, info);
-  info.memory_fp32 = predicted_memory(config, DType::f32, info.dtype);
-  info.memory_bf16 = predicted_memory(config, DType::bf16, info.dtype);
+  info.memory_fp32 = predicted_memory(config, {}, info.dtype);
+  info.memory_bf16 = predicted_memory(config, {.dtype = DType::bf16}, info.dtype);
+  info.memory_int8 = predicted_memory(config, {.dtype = DType::bf16, .int8 = true}, info.dtype);
   return info;
 }
 

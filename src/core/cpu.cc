@@ -73,4 +73,12 @@ CpuIsa cpu_isa() {
   return isa;
 }
 
+bool has_int8_products() {
+#if defined(__x86_64__)
+  return cpu_isa() >= CpuIsa::avx512 && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 }  // namespace longformer

@@ -14,4 +14,7 @@ std::string_view name_of(CpuIsa isa);
 /// (sse4, avx2, avx512, avx512_bf16, amx_bf16). Read once. Throws Error for another value.
 CpuIsa cpu_isa();
 
+/// Whether the CPU multiplies vectors of 8-bit whole numbers (AVX-512 VNNI), from level avx512 on.
+bool has_int8_products();
+
 }  // namespace longformer

@@ -27,7 +27,8 @@ void cap_isa() {
       dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
       break;
     case CpuIsa::avx512:
-      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core);
+      // Many CPUs without bf16 have instructions for 8-bit whole numbers.
+      dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_vnni);
       break;
     case CpuIsa::avx512_bf16:
       dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
@@ -159,7 +160,18 @@ const dnnl::engine& cpu_engine() {
 bool computes_in_bf16() { return cpu_isa() >= CpuIsa::avx512; }
 
 memory::data_type data_type(DType dtype) {
-  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  switch (dtype) {
+    case DType::bf16:
+      return memory::data_type::bf16;
+    case DType::i8:
+      return memory::data_type::s8;
+    case DType::u8:
+      return memory::data_type::u8;
+    case DType::i32:
+      return memory::data_type::s32;
+    default:
+      return memory::data_type::f32;
+  }
 }
 
 MatmulPlan plan_matmul(const MatmulDescs& descs, const dnnl::primitive_attr& attributes,

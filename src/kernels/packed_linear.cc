@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "core/threads.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm_onednn.h"
+#include "kernels/int8_rows.h"
 
 namespace longformer::kernels {
 namespace {
@@ -120,6 +122,8 @@ class PackedLinear::Kernel {
   memory::desc scratchpad;
   /// Rows that are asked for, and rows that are computed for their sake.
   Index rows = 0, computed_rows = 0;
+  int threads = 1;
+  std::string implementation;
   /// Dtype of the product, and of y, which has additions too.
   DType output = DType::f32, result = DType::f32;
   /// Both products of each addition.
@@ -134,13 +138,15 @@ struct PackedLinear::Packed {
   };
 
   Index in = 0, out = 0;
-  /// Dtype of x, and the one that oneDNN computes in.
+  /// Dtype that oneDNN multiplies.
   DType compute = DType::f32;
   PackedLinearOptions options;
   /// The weights of the slabs, one after the other in the storage.
   std::vector<memory> weights, biases;
   Tensor storage;
   Tensor bias_storage;
+  /// Scales of the rows of W where these are 8-bit whole numbers, and the sums of those.
+  Tensor scales, number_sums;
   std::vector<Addition> additions;
   std::map<std::tuple<Index, DType, int>, Kernel> kernels;
   std::mutex mutex;
@@ -152,14 +158,19 @@ struct PackedLinear::Packed {
   std::vector<Kernel::Part> share_columns(Index rows, DType output, int threads) const;
   /// Whether oneDNN applies the activation; additions come before it.
   bool fuses_activation(DType written) const {
-    return options.activation && additions.empty() && is_fused(*options.activation, written);
+    return options.activation && additions.empty() && compute != DType::i8 &&
+           is_fused(*options.activation, written);
   }
   void prepare();
   void point_to_biases();
   void pack(std::span<const Tensor> parts);
   void add(const LowRankProduct& addition);
+  void pack_int8(const Tensor& source);
   /// Dtype of what oneDNN writes.
-  DType written(DType output) const { return compute == DType::f32 ? DType::f32 : output; }
+  DType written(DType output) const {
+    if (compute == DType::i8) return DType::i32;
+    return compute == DType::f32 ? DType::f32 : output;
+  }
   /// Applies the activation to a slab of y where oneDNN has not.
   void activate_rest(const Kernel& kernel, void* y) const;
 };
@@ -170,7 +181,9 @@ MatmulPlan PackedLinear::Packed::describe(Index rows, DType output,
                                           const memory::desc& weights_desc, int threads,
                                           bool add) const {
   const auto plain = memory::format_tag::ab;
-  const memory::desc source({rows, slab_in()}, data_type(compute), plain);
+  // Rows of x have a zero that moves, rows of W have none.
+  const DType factor = compute == DType::i8 ? DType::u8 : compute;
+  const memory::desc source({rows, slab_in()}, data_type(factor), plain);
   const Index columns = columns_of(weights_desc);
   const memory::desc target({rows, columns}, data_type(output), memory::dims{slab_out(), 1});
   dnnl::primitive_attr attributes;
@@ -179,7 +192,7 @@ MatmulPlan PackedLinear::Packed::describe(Index rows, DType output,
   if (add) post.append_sum(1.0f);
   if (fuses_activation(output)) append_activation(post, *options.activation);
   attributes.set_post_ops(post);
-  if (bias_storage.empty() || add) {
+  if (bias_storage.empty() || add || compute == DType::i8) {
     return onednn::plan_matmul({source, weights_desc, memory::desc(), target}, attributes, threads);
   }
   const memory::desc bias({1, columns}, memory::data_type::f32, plain);
@@ -215,13 +228,15 @@ std::vector<PackedLinear::Kernel::Part> PackedLinear::Packed::share_columns(Inde
 
 void PackedLinear::Packed::activate_rest(const Kernel& kernel, void* y) const {
   const DType dtype = written(kernel.output);
-  if (!options.activation || !additions.empty() || fuses_activation(dtype)) return;
+  if (compute == DType::i8 || !options.activation || !additions.empty() || fuses_activation(dtype))
+    return;
   activate(*options.activation, y, y, kernel.computed_rows * slab_out(), dtype);
 }
 
 /// Brings each slab of the weights [out, in] into oneDNN's own layout.
 void PackedLinear::Packed::pack(std::span<const Tensor> parts) {
   const Tensor source = stacked(parts);
+  if (compute == DType::i8) return pack_int8(source);
   // The stored numbers are those of bf16 even where oneDNN computes in fp32.
   const Tensor weight = options.dtype == compute ? source : source.to(options.dtype).to(DType::f32);
   for (std::size_t slab = 0; slab < weights.size(); ++slab) {
@@ -231,6 +246,21 @@ void PackedLinear::Packed::pack(std::span<const Tensor> parts) {
                  cpu_engine(), const_cast<float*>(weight.data<float>()) + first);
     onednn::reorder(plain, weights[slab]);
   }
+}
+
+void PackedLinear::Packed::pack_int8(const Tensor& source) {
+  Tensor numbers({out, in}, DType::i8);
+  scales = Tensor({out}, DType::f32);
+  number_sums = Tensor({out}, DType::i32);
+  auto* bytes = static_cast<std::int8_t*>(numbers.raw());
+  quantize_weights(source.data<float>(), out, in,
+                   {.numbers = bytes, .scales = scales.data<float>()});
+  auto* sums = static_cast<std::int32_t*>(number_sums.raw());
+  for (Index row = 0; row < out; ++row) {
+    sums[row] = std::accumulate(bytes + row * in, bytes + (row + 1) * in, 0);
+  }
+  memory plain({{in, out}, memory::data_type::s8, memory::dims{1, in}}, cpu_engine(), bytes);
+  onednn::reorder(plain, weights[0]);
 }
 
 /// Memory for the slabs in oneDNN's own layout. Below AVX-512 that would be [in, out], which takes
@@ -249,7 +279,8 @@ void PackedLinear::Packed::prepare() {
 }
 
 void PackedLinear::Packed::point_to_biases() {
-  const auto slabs = bias_storage.empty() ? 0 : std::ssize(weights);
+  const bool has_none = bias_storage.empty() || compute == DType::i8;
+  const auto slabs = has_none ? 0 : std::ssize(weights);
   for (Index slab = 0; slab < slabs; ++slab) {
     const Index own = options.slabs.in > 1 ? 0 : slab * slab_out();
     biases.emplace_back(
@@ -303,6 +334,10 @@ PackedLinear::PackedLinear(std::span<const Tensor> weights, std::span<const Tens
   assert(p.in % options.slabs.in == 0 && p.out % options.slabs.out == 0);
   p.options = options;
   p.compute = computes_in_bf16() ? options.dtype : DType::f32;
+  if (options.int8) {
+    assert(has_int8_products() && options.slabs.in * options.slabs.out == 1);
+    p.compute = DType::i8;
+  }
   if (!biases.empty()) p.bias_storage = stacked(biases);
   p.prepare();
   p.point_to_biases();
@@ -321,6 +356,8 @@ PackedLinear::PackedLinear(const PackedLinear& base, std::span<const Tensor> bia
   p.options = from.options;
   p.weights = from.weights;
   p.storage = from.storage;
+  p.scales = from.scales;
+  p.number_sums = from.number_sums;
   p.bias_storage = biases.empty() ? from.bias_storage : stacked(biases);
   p.point_to_biases();
   for (const LowRankProduct& addition : additions) p.add(addition);
@@ -367,10 +404,12 @@ const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType result, bool 
   const memory::desc weights = p.weights[0].get_desc();
   Kernel kernel;
   kernel.rows = rows;
+  kernel.threads = threads;
   kernel.computed_rows = computed_rows(rows, p.compute);
   const MatmulPlan plan = p.describe(kernel.computed_rows, computed_output, weights, sharing);
   const auto& description = plan.description;
   kernel.first = Matmul(plan);
+  kernel.implementation = description.impl_info_str();
   kernel.source = description.src_desc();
   kernel.target = description.dst_desc();
   kernel.scratchpad = description.scratchpad_desc();
@@ -475,8 +514,57 @@ void PackedLinear::multiply_parts(const Kernel& kernel, const void* x, void* y) 
   p.activate_rest(kernel, y);
 }
 
+const std::string& PackedLinear::implementation(const Kernel& kernel) const {
+  return kernel.implementation;
+}
+
+void PackedLinear::execute_int8(const Kernel& kernel, const void* x, void* y) const {
+  const Packed& p = *packed_;
+  const Index rows = kernel.computed_rows;
+  thread_local std::vector<std::uint8_t> numbers;
+  thread_local std::vector<std::int32_t> sums, zeros;
+  thread_local std::vector<float> scales;
+  numbers.resize(at(rows * p.in));
+  sums.resize(at(rows * p.out));
+  scales.resize(at(rows));
+  zeros.resize(at(rows));
+  // Threads of the loops below have others of these.
+  const Int8Rows all = {.numbers = numbers.data(), .scales = scales.data(), .zeros = zeros.data()};
+  std::int32_t* all_sums = sums.data();
+  const auto row_of = [](auto* matrix, Index row, Index columns, DType dtype) {
+    return matrix + at(row * columns) * element_size(dtype);
+  };
+  const auto for_rows = [&](const auto& body) {
+    if (kernel.threads == 1) return body(Index{0}, rows);
+    const Index share = (rows + kernel.threads - 1) / kernel.threads;
+    parallel_for(kernel.threads, (rows + share - 1) / share,
+                 [&](Index i) { body(i * share, std::min(share, rows - i * share)); });
+  };
+  for_rows([&](Index first, Index count) {
+    quantize_rows(row_of(static_cast<const std::byte*>(x), first, p.in, p.options.dtype),
+                  p.options.dtype, count, p.in,
+                  {.numbers = all.numbers + first * p.in,
+                   .scales = all.scales + first,
+                   .zeros = all.zeros + first});
+  });
+  multiply(kernel, all.numbers, all_sums);
+  for_rows([&](Index first, Index count) {
+    finish_rows({.sums = all_sums + first * p.out,
+                 .rows = count,
+                 .columns = p.out,
+                 .row_scales = all.scales + first,
+                 .zeros = all.zeros + first,
+                 .column_scales = p.scales.data<float>(),
+                 .column_sums = static_cast<const std::int32_t*>(p.number_sums.raw()),
+                 .bias = p.bias_storage.empty() ? nullptr : p.bias_storage.data<float>(),
+                 .activation = p.additions.empty() ? p.options.activation : std::nullopt},
+                row_of(static_cast<std::byte*>(y), first, p.out, kernel.output), kernel.output);
+  });
+}
+
 void PackedLinear::execute(const Kernel& kernel, const void* x, void* y) const {
   const Packed& p = *packed_;
+  if (p.compute == DType::i8) return execute_int8(kernel, x, y);
   thread_local std::vector<float> wide_x, wide_y;
   const void* source = x;
   void* target = y;

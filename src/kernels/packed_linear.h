@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "core/tensor.h"
 #include "kernels/activation.h"
@@ -37,6 +38,9 @@ struct PackedLinearOptions {
   LinearSlabs slabs = {};
   /// Weights stay as they are: oneDNN's own layout pads eight columns to 64.
   bool keeps_layout = false;
+  /// W and the rows of x are multiplied as 8-bit whole numbers with a scale for each row of either
+  /// (kernels/int8_rows.h); x and y are as without. Needs has_int8_products(), and one slab.
+  bool int8 = false;
 };
 
 /// Whether weights that change with every step are worth packing for a product of so many rows:
@@ -85,12 +89,15 @@ class PackedLinear {
   /// x [rows, in] of dtype(), y [rows, out] of the kernel's output type; both contiguous, in slabs
   /// where the options say so. What a row becomes does not depend on the number of rows.
   void run(const Kernel& kernel, const void* x, void* y) const;
+  /// oneDNN's name of the code that multiplies; that of its slow loops begins with "ref".
+  const std::string& implementation(const Kernel& kernel) const;
 
  private:
   void run_product(const Kernel& kernel, const void* x, void* y) const;
   void execute(const Kernel& kernel, const void* x, void* y) const;
   void multiply(const Kernel& kernel, const void* x, void* y) const;
   void multiply_parts(const Kernel& kernel, const void* x, void* y) const;
+  void execute_int8(const Kernel& kernel, const void* x, void* y) const;
 
   struct Packed;
   std::unique_ptr<Packed> packed_;

@@ -14,6 +14,7 @@
 #include "models/convert/led.h"
 #include "models/convert/original_config.h"
 #include "models/edges.h"
+#include "models/int8_layers.h"
 #include "models/registry.h"
 #include "models/static_table.h"
 
@@ -323,6 +324,7 @@ EncoderConfig parse_config(const ConfigReader& original) {
   const EncoderTraits& traits = model.traits();
   const ConfigReader config(object, original, traits.keys);
   check_supported(config, family);
+  check_quantization(given);
   const EncoderDefaults defaults = with_vocabulary(config, family);
   model.vocab_size = config.integer("vocab_size", defaults.vocab_size, 1, kMaxVocabulary);
   model.hidden_size = config.integer("hidden_size", defaults.hidden_size, 1, kMaxHidden);

@@ -150,7 +150,8 @@ DecoderBlock::DecoderBlock(const EncoderConfig& config, Index layer, const Layer
   const Index width = config.hidden_size;
   const Index inner = decoder.intermediate_size;
   // Slabs end in sums in fp32, which a norm reads.
-  const Index slabs = decoder.norm_first ? 1 : kernels::feed_forward_slabs(inner, source.dtype);
+  const Index slabs =
+      decoder.norm_first ? 1 : slabs_between(source, name + "fc1", name + "fc2", inner);
   const bool has_bias = decoder.attention_bias;
   const auto projections = [&](const std::string& part, const std::vector<std::string>& letters) {
     std::vector<std::string> names;

@@ -35,7 +35,7 @@ ops::FeedForward feed_forward(const EncoderConfig& config, const std::string& na
             .gate = ops::Gate{config.activation, recipe.activates_second}};
   }
   // Slabs end in sums in fp32, which a norm reads.
-  const Index slabs = recipe.norm_first ? 1 : kernels::feed_forward_slabs(inner, source.dtype);
+  const Index slabs = recipe.norm_first ? 1 : slabs_between(source, up, down, inner);
   return {
       .up = linear(
           source, up, {inner, width},

@@ -51,7 +51,7 @@ std::shared_ptr<const Block> layer_of(const EncoderConfig& config, const std::st
                                       Index number, const LayerSource& source) {
   const Index width = config.hidden_size, inner = config.intermediate_size;
   auto attention = funnel_attention(config, name, layer_place(number), source);
-  const Index slabs = kernels::feed_forward_slabs(inner, source.dtype);
+  const Index slabs = slabs_between(source, name + "ffn.linear_1", name + "ffn.linear_2", inner);
   auto output = linear(source, name + "attention.post_proj", {width, config.query_width()});
   auto norm = layer_norm(source, name + "attention.LayerNorm", width);
   ops::FeedForward feed_forward = {

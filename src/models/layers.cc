@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -75,10 +76,11 @@ Stacked read(const LayerSource& source, const Weights& weights, const LayerNames
 
 /// Layers of one key have the same numbers in the same form.
 std::string key_of(const LayerSource& source, const LayerNames& names, const LinearParts& parts) {
-  return fmt::format("{}: {} {} {} {} {} {}", source.weights.path(), fmt::join(names.layers, " "),
-                     fmt::join(names.biases, " "), name_of(parts.dtype.value_or(source.dtype)),
-                     parts.activation ? static_cast<int>(*parts.activation) : -1, parts.slabs.in,
-                     parts.slabs.out);
+  return fmt::format(
+      "{}: {} {} {} {} {} {} {}", source.weights.path(), fmt::join(names.layers, " "),
+      fmt::join(names.biases, " "), name_of(parts.dtype.value_or(source.dtype)),
+      source.weights.uses_int8(names.layers),
+      parts.activation ? static_cast<int>(*parts.activation) : -1, parts.slabs.in, parts.slabs.out);
 }
 
 /// The place that shares the layers of these names; null for none. Layers with a bias that only the
@@ -96,12 +98,14 @@ SharedLayers* shared(const LayerSource& source, const LayerNames& names) {
   return layers;
 }
 
-ops::Linear stacked(const LayerSource& source, Stacked layers, const LinearParts& parts) {
+ops::Linear stacked(const LayerSource& source, Stacked layers, const LinearParts& parts,
+                    bool int8 = false) {
   ops::Linear dense(layers.matrices, layers.biases,
                     {.dtype = parts.dtype.value_or(source.dtype),
                      .activation = parts.activation,
                      .trainable = source.weights.keeps_tensors(),
-                     .slabs = parts.slabs});
+                     .slabs = parts.slabs,
+                     .int8 = int8});
   for (const Tensor& matrix : layers.matrices) source.weights.release(matrix);
   if (source.weights.trained_adapter() != nullptr) dense.adapt(std::move(layers.additions));
   return dense;
@@ -130,7 +134,8 @@ ops::Linear with_adapter(const LayerSource& source, const LayerNames& names,
 ops::Linear packed_once(const LayerSource& source, const LayerNames& names,
                         const LinearParts& parts) {
   const auto pack = [&](const Weights& weights) {
-    return stacked(source, read(source, weights, names, parts), parts);
+    return stacked(source, read(source, weights, names, parts), parts,
+                   source.weights.uses_int8(names.layers));
   };
   SharedLayers* together = shared(source, names);
   if (together == nullptr) return pack(source.weights);
@@ -140,6 +145,13 @@ ops::Linear packed_once(const LayerSource& source, const LayerNames& names,
 }
 
 }  // namespace
+
+Index slabs_between(const LayerSource& source, const std::string& up, const std::string& down,
+                    Index inner) {
+  const std::array<std::string, 1> first = {up}, second = {down};
+  const bool int8 = source.weights.uses_int8(first) || source.weights.uses_int8(second);
+  return int8 ? 1 : kernels::feed_forward_slabs(inner, source.dtype);
+}
 
 ops::Linear linear(const LayerSource& source, const std::string& name, LinearShape shape,
                    const LinearParts& parts) {

@@ -50,6 +50,10 @@ struct LinearParts {
   std::optional<DType> dtype = std::nullopt;
 };
 
+/// How many slabs the numbers between two dense layers of these names should lie in.
+Index slabs_between(const LayerSource& source, const std::string& up, const std::string& down,
+                    Index inner);
+
 /// A dense layer, "NAME.weight" [out, in].
 ops::Linear linear(const LayerSource& source, const std::string& name, LinearShape shape,
                    const LinearParts& parts = {});

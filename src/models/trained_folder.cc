@@ -135,7 +135,10 @@ bool is_kept_by_adapters(const EncoderConfig& config, const std::string& name) {
 Json trained_config(const Json& source, const std::string& architecture,
                     const std::vector<std::string>& labels, const std::string& problem_type) {
   Json json = source;
-  for (const char* key : {"_name_or_path", "transformers_version", "torch_dtype"}) json.erase(key);
+  for (const char* key :
+       {"_name_or_path", "transformers_version", "torch_dtype", kQuantizationKey}) {
+    json.erase(key);
+  }
   spell_byte_ids(json);
   json["architectures"] = {architecture};
   json["dtype"] = "float32";

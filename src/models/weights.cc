@@ -138,7 +138,33 @@ Weights Weights::of_files(formats::WeightFiles files, const TensorNames& names) 
     require(added, "{}: expected one tensor {}, found it with and without a prefix", weights.name_,
             formats::quote(name));
   }
+  // Scales belong to the tensors that they scale.
+  for (const auto& [stored, tensor] : weights.files_->tensors()) {
+    const auto scale = weights.files_->tensors().find(stored + kScaleEnding);
+    if (tensor.dtype() != DType::i8 || scale == weights.files_->tensors().end()) continue;
+    const Index rows = tensor.shape().empty() ? 0 : tensor.shape()[0];
+    const Shape& shape = scale->second.shape();
+    require((shape == Shape{rows} || shape == Shape{rows, 1}) && tensor.shape().size() == 2 &&
+                is_floating(scale->second.dtype()),
+            "{}: tensor {}: expected a scale for each of {} rows, found {} {}", weights.name_,
+            scale->first, rows, name_of(scale->second.dtype()), to_string(shape));
+    weights.scales_.emplace(names.model_name(stored), scale->second);
+    weights.tensors_.erase(names.model_name(scale->first));
+    weights.stored_names_.erase(names.model_name(scale->first));
+  }
   return weights;
+}
+
+bool Weights::uses_int8(std::span<const std::string> layers) const {
+  if (int8_ == nullptr) return false;
+  bool has_all = true;
+  for (const std::string& layer : layers) {
+    const std::string weight = layer + kWeight;
+    // In a file with such weights, others are left as they are on purpose.
+    const bool is_left = !scales_.empty() && !is_int8(weight);
+    has_all = int8_->has(layer, parts_of(stored_name(weight)).first) && !is_left && has_all;
+  }
+  return has_all && !keeps_tensors();
 }
 
 Weights Weights::of_file(const std::string& path, const TensorNames& names) {
@@ -318,11 +344,13 @@ const Shape& Weights::shape(const std::string& name) const {
   return found->second.shape();
 }
 
-DType Weights::dtype(const std::string& name) const { return tensors_.at(name).dtype(); }
+DType Weights::dtype(const std::string& name) const {
+  return is_int8(name) ? DType::f32 : tensors_.at(name).dtype();
+}
 
 bool Weights::is_buffer(const std::string& name) const {
   const auto found = tensors_.find(name);
-  return found != tensors_.end() && !is_floating(found->second.dtype());
+  return found != tensors_.end() && !is_floating(found->second.dtype()) && !is_int8(name);
 }
 
 Tensor Weights::get(const std::string& name, const Shape& shape, const Init& init) const {
@@ -473,19 +501,37 @@ const formats::StoredTensor& Weights::checked(const std::string& name, const Sha
   const formats::StoredTensor& tensor = found->second;
   require(tensor.shape() == shape, "{}: tensor {}: expected shape {}, found {}", name_, name,
           to_string(shape), to_string(tensor.shape()));
-  require(is_floating(tensor.dtype()), "{}: tensor {}: expected fp32, fp16, bf16 or fp64, found {}",
-          name_, name, name_of(tensor.dtype()));
+  require(is_floating(tensor.dtype()) || is_int8(name),
+          "{}: tensor {}: expected fp32, fp16, bf16, fp64, or int8 with scales, found {}", name_,
+          name, name_of(tensor.dtype()));
   return tensor;
 }
 
-Tensor Weights::stored(const std::string& name, const Shape& shape) const {
-  Tensor loaded = merged(name, checked(name, shape).load());
-  if (findings_->seen.insert(name).second) {
-    findings_->look_at(stored_name(name), loaded);
-    // Most tables and some matrices stay where they are, and few of their rows are needed.
-    files_->release(loaded);
+Tensor Weights::loaded(const std::string& name, const Shape& shape) const {
+  const Tensor tensor = checked(name, shape).load();
+  if (!is_int8(name)) return tensor;
+  const std::vector<float> scales = scales_.at(name).load().to(DType::f32).to_floats();
+  Tensor wide(shape, DType::f32);
+  const auto* numbers = static_cast<const std::int8_t*>(tensor.raw());
+  for (Index row = 0; row < tensor.rows(); ++row) {
+    const float scale = scales[at(row)];
+    float* to = wide.data<float>() + row * tensor.columns();
+    for (Index i = 0; i < tensor.columns(); ++i) {
+      to[i] = static_cast<float>(numbers[row * tensor.columns() + i]) * scale;
+    }
   }
-  return loaded;
+  files_->release(tensor);
+  return wide;
+}
+
+Tensor Weights::stored(const std::string& name, const Shape& shape) const {
+  Tensor tensor = merged(name, loaded(name, shape));
+  if (findings_->seen.insert(name).second) {
+    findings_->look_at(stored_name(name), tensor);
+    // Most tables and some matrices stay where they are, and few of their rows are needed.
+    files_->release(tensor);
+  }
+  return tensor;
 }
 
 Tensor Weights::merged(const std::string& name, Tensor tensor) const {

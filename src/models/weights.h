@@ -17,6 +17,7 @@
 #include "formats/weights.h"
 #include "kernels/features/feature_map.h"
 #include "models/adapter.h"
+#include "models/int8_layers.h"
 #include "models/tensor_names.h"
 #include "ops/linear.h"
 
@@ -143,6 +144,18 @@ class Weights {
   void share(std::shared_ptr<SharedLayers> layers) { shared_ = std::move(layers); }
   /// Null where nothing is shared, and for a layer whose matrix the adapter has whole.
   SharedLayers* shared(const std::string& layer) const;
+  /// The products of layers of stacks become those of 8-bit whole numbers; where the file has such
+  /// weights, those of its layers that are stored so.
+  void use_int8(const std::vector<std::string>& skipped) {
+    int8_ = std::make_shared<const Int8Layers>(skipped);
+  }
+  /// Whether dense layers that are stacked are multiplied so.
+  bool uses_int8(std::span<const std::string> layers) const;
+  /// Null where nothing is multiplied so.
+  const Int8Layers* int8_layers() const { return int8_.get(); }
+  /// Whether a tensor of the file is 8-bit whole numbers with a scale for each row.
+  bool is_int8(const std::string& name) const { return scales_.contains(name); }
+
   /// These weights without their adapter.
   const Weights& without_adapter() const { return unadapted_ ? *unadapted_ : *this; }
   /// Low-rank addition of the adapter to the product of a module, which the weight of its layer has
@@ -192,6 +205,7 @@ class Weights {
   const std::string& stored_name(const std::string& name) const;
   /// Throws Error when there is no tensor of this name.
   const Shape& shape(const std::string& name) const;
+  /// That of stored(): fp32 for 8-bit whole numbers.
   DType dtype(const std::string& name) const;
   /// Whether a tensor holds no weights: a buffer of integers or truth values, such as position
   /// numbers in old files.
@@ -240,6 +254,8 @@ class Weights {
   bool keeps(const std::string& name) const;
   /// Whether the adapter has the weight of a layer whole, or that of one of its modules.
   bool has_whole(const std::string& layer) const;
+  /// A tensor of the file, 8-bit whole numbers multiplied with their scales.
+  Tensor loaded(const std::string& name, const Shape& shape) const;
   /// A tensor of the file with what an adapter adds to it.
   Tensor merged(const std::string& name, Tensor tensor) const;
 
@@ -252,6 +268,9 @@ class Weights {
   std::shared_ptr<Records> records_;
   std::optional<formats::WeightFiles> files_;
   formats::StoredTensors tensors_;
+  /// Scales of the rows of tensors of 8-bit whole numbers, by the names of those.
+  formats::StoredTensors scales_;
+  std::shared_ptr<const Int8Layers> int8_;
   std::map<std::string, std::string> stored_names_;
   std::shared_ptr<const Adapter> adapter_;
   std::shared_ptr<const Weights> unadapted_;

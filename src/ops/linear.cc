@@ -256,7 +256,10 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
   } else {
     packed_ = std::make_shared<const kernels::PackedLinear>(
         weights, biases,
-        kernels::PackedLinearOptions{options.dtype, options.activation, options.slabs});
+        kernels::PackedLinearOptions{.dtype = options.dtype,
+                                     .activation = options.activation,
+                                     .slabs = options.slabs,
+                                     .int8 = options.int8});
   }
 }
 

@@ -26,6 +26,8 @@ struct LinearOptions {
   bool trainable = false;
   /// Slabs of a layer that is packed.
   kernels::LinearSlabs slabs = {};
+  /// A layer that is packed multiplies 8-bit whole numbers.
+  bool int8 = false;
 };
 
 /// Addition of an adapter to a layer that keeps its weights: scale · B·A·dropout(x) (LoRA, arXiv

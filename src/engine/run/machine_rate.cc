@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/compute.h"
 #include "core/error.h"
 #include "core/memory.h"
 #include "core/random.h"
@@ -41,13 +42,14 @@ Timing measure(int repeats, const std::function<void()>& work) {
 
 double product_gflops(const std::string& dtype, int threads, int repeats) {
   constexpr Index kM = 4096, kK = 768, kN = 3072;
-  const DType type = compute_dtype(dtype);
+  const Compute compute = compute_of(dtype);
+  const DType type = compute.dtype;
   const std::vector<Tensor> weights = {random_normal_tensor({kN, kK}, 1.0f, 1)};
   const Tensor x = random_normal_tensor({kM, kK}, 1.0f, 2).to(type);
   MemoryPool memory;
   const int team = checked_threads(threads);
   const ThreadLimit limit(team);
-  const ops::Linear dense(weights, {}, {.dtype = type});
+  const ops::Linear dense(weights, {}, {.dtype = type, .int8 = compute.int8});
   const ops::Context context = {.memory = memory, .dtype = type, .threads = team};
   const Timing timing = measure(repeats, [&] { ops::linear(context, x, dense, type); });
   return 2.0 * kM * kK * kN / timing.median * 1e-9;

@@ -123,6 +123,12 @@ bool has_requested_head(const models::EncoderConfig& config, const models::Weigh
   return task != nullptr && task->is_present(config, weights);
 }
 
+models::Weights computing(models::Weights weights, const Compute& compute,
+                          const std::vector<std::string>& skipped) {
+  if (compute.int8) weights.use_int8(skipped);
+  return weights;
+}
+
 /// The logits of one document: `rows` rows of those of the batch, from row `first` on.
 void store_logits(const Tensor& logits, Index first, Index rows, const engine::Task* task,
                   DocumentOutput& output) {
@@ -158,8 +164,10 @@ std::vector<Index> chosen_indices(std::span<const std::int64_t> indices, Index c
 Model::Implementation::Implementation(models::EncoderConfig model_config, models::Weights stored,
                                       const LoadOptions& options, const engine::Task* trained)
     : config(std::move(model_config)),
-      weights(std::move(stored)),
-      dtype(compute_dtype(options.dtype)),
+      dtype_name(options.dtype),
+      compute(compute_of(options.dtype)),
+      weights(computing(std::move(stored), compute, options.int8_skip)),
+      dtype(compute.dtype),
       threads(checked_threads(options.threads)),
       note(options.note),
       pass(options.pass),
@@ -190,6 +198,10 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
     const ThreadLimit limit(threads);
     head = task->make_head(config, weights, dtype);
   }
+  // The layers of a decoder are made when it first writes.
+  if (compute.int8 && !config.decoder) weights.int8_layers()->check_skipped();
+  const std::string other = compute_note(options.dtype);
+  if (note && !other.empty()) note(other);
   const std::string unused = engine::unused_keys(config);
   if (note && !unused.empty()) note(unused);
   weights.tell_nonfinite(note);

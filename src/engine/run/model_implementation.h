@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/collective.h"
+#include "core/compute.h"
 #include "engine/frame/table.h"
 #include "engine/run/runner.h"
 #include "longformer/model.h"
@@ -58,7 +59,11 @@ struct Model::Implementation {
   ops::Context context() const { return runner.context(); }
 
   models::EncoderConfig config;
+  /// As options name the way of computing.
+  std::string dtype_name;
+  Compute compute;
   models::Weights weights;
+  /// That of activations.
   DType dtype;
   int threads;
   std::function<void(const std::string&)> note;

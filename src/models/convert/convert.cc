@@ -16,6 +16,7 @@
 #include "models/config.h"
 #include "models/config_limits.h"
 #include "models/convert/files.h"
+#include "models/convert/int8.h"
 #include "models/convert/led.h"
 #include "models/convert/lengthened.h"
 #include "models/convert/original_config.h"
@@ -39,6 +40,7 @@ using formats::quote;
 using Json = nlohmann::ordered_json;
 
 constexpr Index kMaxTarget = Index{1} << 24;
+constexpr std::string_view kInt8 = "int8";
 
 /// Source and target of a conversion.
 struct Conversion {
@@ -210,15 +212,21 @@ void check_options(const ConvertOptions& options) {
           "expected a dilation beside it, found none");
   require(options.format == "safetensors" || options.format == "bin", OptionName("format"),
           "expected safetensors or bin, found {}", quote(options.format));
+  const bool int8 = options.dtype == kInt8;
+  require(!int8 || options.format == "safetensors", OptionName("format"),
+          "expected safetensors for int8, found {}", quote(options.format));
+  require(int8 || options.int8_skip.empty(), OptionName("int8_skip"),
+          "expected dtype int8 beside it, found {}", quote(options.dtype));
 }
 
 /// Dtype of a weight in the target; absent if it keeps its dtype.
 std::optional<DType> dtype_of(const std::string& name) {
-  if (name.empty()) return std::nullopt;
+  // Matrices of layers are turned at the end.
+  if (name.empty() || name == kInt8) return std::nullopt;
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     if (name == name_of(dtype)) return dtype;
   }
-  fail(OptionName("dtype"), "expected fp32, fp16 or bf16, found {}", quote(name));
+  fail(OptionName("dtype"), "expected fp32, fp16, bf16 or int8, found {}", quote(name));
 }
 
 /// Without a trailing slash, so that a name can be formed beside it.
@@ -286,6 +294,7 @@ Conversion read_source(const std::string& source, const std::string& target,
     conversion.is_original = true;
   }
   conversion.config = parse_config(formats::ConfigReader(conversion.source_json, path));
+  conversion.source_json.erase(kQuantizationKey);
   const Index usual = conversion.writes_texts() ? 16384 : 4096;
   const bool keeps_length =
       conversion.config.has_global_projections() || conversion_target(options.target).keeps_length;
@@ -321,6 +330,8 @@ ConvertedFrom convert_language_model(const std::string& source, const std::strin
   conversion.source = source;
   conversion.target = target_folder_of(target);
   conversion.options = options;
+  require(options.dtype != kInt8, OptionName("dtype"),
+          "expected fp32, fp16 or bf16 for a language model, found {}", quote(options.dtype));
   check_target(conversion);
   const StagingFolder staging(conversion.target);
   const std::string path = source + "/config.json";
@@ -338,6 +349,15 @@ void write_weights(const fs::path& folder, const std::string& format,
     formats::write_torch_file((folder / "pytorch_model.bin").string(), tensors);
   } else {
     formats::write_safetensors((folder / "model.safetensors").string(), tensors);
+  }
+}
+
+/// Where that is asked for, turns matrices of layers into 8-bit whole numbers, and says so in
+/// config.json.
+void finish_int8(const EncoderConfig& config, const ConvertOptions& options, Json& json,
+                 std::vector<std::pair<std::string, Tensor>>& tensors) {
+  if (options.dtype == kInt8) {
+    json[kQuantizationKey] = make_int8(config, options.int8_skip, tensors);
   }
 }
 
@@ -393,6 +413,8 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
   ConvertedFrom from;
   std::vector<std::pair<std::string, Tensor>> tensors;
   if (is_language) {
+    require(options.dtype != kInt8, OptionName("dtype"),
+            "expected fp32, fp16 or bf16 for a language model, found {}", quote(options.dtype));
     const Weights weights = Weights::open(source, {}, options.merge_adapter);
     from.model_type = kLanguageModelType;
     tensors = merged_tensors(weights, conversion.plan.dtype,
@@ -400,10 +422,12 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
     weights.tell_nonfinite(options.note);
   } else {
     const EncoderConfig config = parse_config(formats::ConfigReader(conversion.source_json, path));
+    conversion.source_json.erase(kQuantizationKey);
     const Weights weights = Weights::open(source, config.family->names, options.merge_adapter);
     from = {.model_type = std::string(config.model_type()), .max_tokens = config.max_tokens()};
     tensors = merged_tensors(weights, conversion.plan.dtype, names_in_files(config));
     weights.tell_nonfinite(options.note);
+    finish_int8(config, options, conversion.source_json, tensors);
   }
   write_json(staging.path() / "config.json", conversion.source_json);
   const fs::path generation = conversion.source / "generation_config.json";
@@ -436,8 +460,9 @@ ConvertedFrom lengthen(Conversion& conversion) {
   conversion.plan.max_positions = options.max_positions.value_or(0);
   set_dtype(conversion, json);
   const Weights weights = Weights::open(conversion.source.string(), config.family->names);
-  const auto tensors = merged_tensors(weights, conversion.plan.dtype, names_in_files(config));
+  auto tensors = merged_tensors(weights, conversion.plan.dtype, names_in_files(config));
   weights.tell_nonfinite(options.note);
+  finish_int8(config, options, json, tensors);
   const StagingFolder staging(conversion.target);
   const TokenizerCopy files = {.source = conversion.source,
                                .target = staging.path(),
@@ -498,8 +523,12 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   check_target(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);
-  const ConvertedWeights weights = target_weights(conversion, source);
+  ConvertedWeights weights = target_weights(conversion, source);
   source.tell_nonfinite(options.note);
+  Json json = target_config(conversion, weights.architecture);
+  const std::string config_path = conversion.target.string() + "/config.json";
+  finish_int8(parse_config(formats::ConfigReader(json, config_path)), options, json,
+              weights.tensors);
   if (conversion.is_dilated() && conversion.keeps_attention() && options.note) {
     options.note(fmt::format(
         "{}: attention_dilation {}, which transformers does not know: it would run the same "
@@ -525,7 +554,7 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
                                .target = staging.path(),
                                .max_tokens = conversion.plan.max_positions,
                                .tokenizer_class = std::string(config.traits().tokenizer_class)};
-  write_json(staging.path() / "config.json", target_config(conversion, weights.architecture));
+  write_json(staging.path() / "config.json", json);
   if (conversion.writes_texts()) {
     write_json(staging.path() / "generation_config.json",
                generation_config(source_folder, conversion.source_json, conversion.config));

@@ -50,7 +50,7 @@ EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>
 }
 
 std::string dtype_of(const Embedder& embedder) {
-  return std::string(name_of(embedder.model().implementation().dtype));
+  return embedder.model().implementation().dtype_name;
 }
 
 Settings settings_of(const Embedder& embedder, const SearchOptions& given) {

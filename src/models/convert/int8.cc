@@ -1,0 +1,43 @@
+#include "models/convert/int8.h"
+
+#include "kernels/int8_rows.h"
+#include "models/decoder.h"
+#include "models/encoder.h"
+#include "models/registry.h"
+
+namespace longformer::models {
+
+nlohmann::ordered_json make_int8(const EncoderConfig& config,
+                                 const std::vector<std::string>& skipped,
+                                 std::vector<std::pair<std::string, Tensor>>& tensors) {
+  constexpr std::string_view kWeight = ".weight";
+  Weights recording = Weights::recording();
+  recording.use_int8(skipped);
+  const Encoder encoder(config, recording, DType::f32);
+  if (config.decoder) const Decoder decoder(config, recording, DType::f32);
+  const Int8Layers& layers = *recording.int8_layers();
+  layers.check_skipped();
+  std::vector<std::pair<std::string, Tensor>> result;
+  std::vector<std::string> ignored;
+  for (const auto& [name, tensor] : tensors) {
+    result.emplace_back(name, tensor);
+    if (!name.ends_with(kWeight) || tensor.shape().size() != 2) continue;
+    const std::string own = config.family->names.model_name(name);
+    if (!layers.found().contains(own.substr(0, own.size() - kWeight.size()))) {
+      const bool is_table = name.find("embedding") != std::string::npos;
+      if (!is_table) ignored.push_back(name.substr(0, name.size() - kWeight.size()));
+      continue;
+    }
+    const Tensor wide = tensor.to(DType::f32);
+    Tensor numbers(tensor.shape(), DType::i8), scales({tensor.rows(), 1}, DType::f32);
+    kernels::quantize_weights(
+        wide.data<float>(), wide.rows(), wide.columns(),
+        {.numbers = static_cast<std::int8_t*>(numbers.raw()), .scales = scales.data<float>()});
+    result.back().second = numbers;
+    result.emplace_back(name + kScaleEnding, scales);
+  }
+  tensors = std::move(result);
+  return int8_config(ignored);
+}
+
+}  // namespace longformer::models
