@@ -38,6 +38,7 @@ def test_rows_are_those_of_the_script(entry):
     known = {row for name in ("ROWS", "MODELS", "POSITIONS", "SHARES", "PLAIN", "ARMS") for row in names_of(script, name)}
     for row in entry.rows:
         assert row in known or f'"{row}"' in text or row in MADE.get(entry.results, ()), row
+    assert not entry.before or (ROOT / entry.before[1]).exists()
     assert entry.rows and entry.seeds >= 1 and entry.minutes > 0 and entry.why
     assert (plan.RESULTS / f"{entry.results}.jsonl").exists()
 
@@ -108,6 +109,14 @@ def test_a_run_goes_on_and_names_what_failed(small, tmp_path):
     # Rows that another plan has run in between are not run again.
     assert plan.run([row for row in rows if row.name != "breaks"], None, core, folder=tmp_path) == []
     assert len((tmp_path / "small.jsonl").read_text().splitlines()) == 4
+
+
+def test_what_rows_begin_with_is_made_once(small, tmp_path):
+    made = tmp_path / "made"
+    (tmp_path / "before.py").write_text(f"import pathlib\npathlib.Path({str(made)!r}).open('a').write('x')\n")
+    entry = dataclasses.replace(small, rows=("one", "two"), seeds=1, before=(made, tmp_path / "before.py"))
+    assert plan.run(plan.left([entry], tmp_path), None, min(plan.os.sched_getaffinity(0)), folder=tmp_path) == []
+    assert made.read_text() == "x"
 
 
 def test_the_program_prints_the_plan():

@@ -55,14 +55,19 @@ def hyperpartisan(work):
     write_lines(work / "hyperpartisan-train.jsonl", examples[TEST_ARTICLES:])
 
 
+def reviews(part):
+    """All of a part, the longest first."""
+    source = data_sets.file(f"imdb/imdb_{part}.tsv.xz")
+    with lzma.open(source, "rt", encoding="utf-8") as stream:
+        rows = [line.rstrip("\n").split("\t") for line in stream]
+    rows = [row for row in rows if len(row) == 4 and row[0].lower() != "label"]
+    rows.sort(key=lambda row: -len(row[3]))
+    return [{"text": re.sub(r"<br */?>", " ", row[3]), "label": row[0]} for row in rows]
+
+
 def imdb(work):
     for part, count in (("train", IMDB_TRAINED), ("test", IMDB_TESTED)):
-        source = data_sets.file(f"imdb/imdb_{part}.tsv.xz")
-        with lzma.open(source, "rt", encoding="utf-8") as stream:
-            rows = [line.rstrip("\n").split("\t") for line in stream]
-        rows = [row for row in rows if len(row) == 4 and row[0].lower() != "label"]
-        rows.sort(key=lambda row: -len(row[3]))
-        examples = [{"text": re.sub(r"<br */?>", " ", row[3]), "label": row[0]} for row in rows[:count]]
+        examples = reviews(part)[:count]
         random.Random(SPLIT_SEED).shuffle(examples)
         write_lines(work / f"imdb-{part}.jsonl", examples)
 
