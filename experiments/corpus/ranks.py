@@ -5,12 +5,14 @@
 
 MODEL has windows in every layer, and positions for three times the tokens (longformer convert … --max-positions). Each rank reads so
 many tokens on one thread, so a document is as many times longer as there are ranks. Rows without "simulated" are measured: one
-process alone, and two on two cores, joined by pipes. A machine should be idle.
+process alone, two that each read a document of their own, and two joined by pipes, whose efficiency is that beside the former two.
+A machine should be idle.
 
-Rows with "simulated" are no measurement. Their parts are: the seconds between two exchanges of a rank in the middle, measured in
-passes whose neighbours answer at once, of which each rank and layer draws one; and a network of --latency and --bandwidth. A rank
-begins a layer when its own and those of its two neighbours have ended and their rows have come. With global tokens every layer also
-waits for the sums of all ranks, in 2·log2(ranks) steps.
+Rows with "simulated" are no measurement, and of the pass alone: every rank also tokenizes the whole text, which the first row has as
+"tokenize". Their parts are: the seconds between two exchanges of a rank in the middle, measured in passes whose neighbours answer at
+once, of which each rank and layer draws one; and a network of --latency and --bandwidth. A rank begins a layer when its own and
+those of its two neighbours have ended and their rows have come. With global tokens every layer also waits for the sums of all ranks,
+in 2·log2(ranks) steps.
 """
 
 import argparse
@@ -35,7 +37,9 @@ class Alone:
 
     def sum(self, values):
         if values.dtype == "float64":
+            # The comparison of documents, before the pass.
             values[:] = values[self.rank]
+            self.times.append(time.perf_counter())
         else:
             self.sums = max(self.sums, values.nbytes)
 
@@ -101,33 +105,50 @@ def a_pass(model, tokens, globals_):
     return began, time.perf_counter()
 
 
-def alone(folder, tokens, repeats):
-    model = load(folder, None)
-    return [end - began for began, end in (a_pass(model, tokens, 0) for _ in range(repeats + 1))][1:]
-
-
-def layers(folder, tokens, globals_, repeats):
-    """Seconds of each layer of a rank in the middle, bytes of a halo and of the largest sum, and what a pass sends."""
+def passes(folder, tokens, globals_, repeats):
+    """Seconds of passes alone, and for 0 and so many global tokens what passes of a rank in the middle need. One after another in
+    turn, so that a machine that becomes slower makes all of them slower."""
     ranks = Alone()
-    model = load(folder, ranks)
-    seconds, sent = [], []
+    alone, middle = load(folder, None), load(folder, ranks)
+    seconds, tokenize, kinds = [], [], {0: Needs(), globals_: Needs()}
+    text = alone.tokenizer.decode(ids(tokens - 2))
     for _ in range(repeats + 1):
-        ranks.times, before = [], model.bytes_sent
-        began, end = a_pass(model, 3 * tokens, globals_)
-        sent.append(model.bytes_sent - before)
-        times = [began, *ranks.times, end]
-        seconds.append([later - earlier for earlier, later in zip(times, times[1:])])
-    return seconds[1:], ranks.halo, ranks.sums, sent[-1]
+        began, end = a_pass(alone, tokens, 0)
+        seconds.append(end - began)
+        alone.tokenizer.encode(text)
+        tokenize.append(time.perf_counter() - end)
+        for count, needs in kinds.items():
+            ranks.times, ranks.sums, before = [], 0, middle.bytes_sent
+            _, end = a_pass(middle, 3 * tokens, count)
+            times = [*ranks.times, end]
+            needs.layers.append([later - earlier for earlier, later in zip(times, times[1:])])
+            needs.halo, needs.sums, needs.sent = ranks.halo, ranks.sums, middle.bytes_sent - before
+    for count, needs in kinds.items():
+        before = middle.bytes_sent
+        a_pass(middle, 2 * tokens, count)
+        needs.sent_of_shorter = middle.bytes_sent - before
+        # The first pass takes memory.
+        del needs.layers[0]
+    return statistics.median(seconds[1:]), statistics.median(tokenize[1:]), kinds
+
+
+class Needs:
+    """Seconds of each layer, and bytes of a halo, of the largest sum and of all that a pass sends."""
+
+    def __init__(self):
+        self.layers, self.halo, self.sums, self.sent, self.sent_of_shorter = [], 0, 0, 0, 0
 
 
 def member(rank, pipe, folder, tokens, globals_, repeats, out):
-    model = load(folder, Pair(rank, pipe))
-    times = [a_pass(model, 2 * tokens, globals_) for _ in range(repeats + 1)]
+    model = load(folder, None if globals_ is None else Pair(rank, pipe))
+    length = tokens if globals_ is None else 2 * tokens
+    times = [a_pass(model, length, globals_ or 0) for _ in range(repeats + 1)]
     if rank == 0:
         out.put([end - began for began, end in times[1:]])
 
 
 def pair(folder, tokens, globals_, repeats):
+    """Seconds of two processes that read a document together, or, where `globals_` is None, each its own."""
     context = multiprocessing.get_context("spawn")
     ends, out = context.Pipe(), context.Queue()
     members = [context.Process(target=member, args=(rank, end, folder, tokens, globals_, repeats, out)) for rank, end in enumerate(ends)]
@@ -164,19 +185,20 @@ def main():
     parser.add_argument("--results", type=pathlib.Path)
     chosen = parser.parse_args()
     folder, tokens = chosen.model, chosen.tokens
-    one = statistics.median(alone(folder, tokens, chosen.repeats))
-    rows = [{"ranks": 1, "tokens": tokens, "seconds": one}]
-    for globals_ in (0, chosen.globals):
-        seconds, halo, summed, sent = layers(folder, tokens, globals_, chosen.repeats)
-        twice = layers(folder, 2 * tokens // 3, globals_, 1)[3]
-        row = {"globals": globals_, "halo_bytes": halo, "bytes_sent": sent, "bytes_sent_of_shorter": twice}
+    one, tokenize, kinds = passes(folder, tokens, chosen.globals, chosen.repeats)
+    two = statistics.median(pair(folder, tokens, None, chosen.repeats))
+    rows = [{"ranks": 1, "tokens": tokens, "seconds": one, "tokenize": round(tokenize, 4)}, {"ranks": 1, "processes": 2, "tokens": tokens, "seconds": two}]
+    for globals_, needs in kinds.items():
+        row = {"globals": globals_, "halo_bytes": needs.halo, "bytes_sent": needs.sent, "bytes_sent_of_shorter": needs.sent_of_shorter}
         real = statistics.median(pair(folder, tokens, globals_, chosen.repeats))
         rows.append({"ranks": 2, "tokens": 2 * tokens, **row, "seconds": real})
         for count in chosen.counts:
-            found = simulated(count, seconds, halo, summed if globals_ else None, (chosen.latency, chosen.bandwidth))
+            found = simulated(count, needs.layers, needs.halo, needs.sums if globals_ else None, (chosen.latency, chosen.bandwidth))
             rows.append({"ranks": count, "tokens": count * tokens, **row, "seconds": found, "simulated": True})
     for row in rows:
-        row["efficiency"] = round(one / row["seconds"], 3)
+        is_pair = row["ranks"] == 2 and "simulated" not in row
+        beside = two if is_pair else one - tokenize if "simulated" in row else one
+        row["efficiency"] = round(beside / row["seconds"], 3)
         row["seconds"] = round(row["seconds"], 4)
         print(json.dumps(row), flush=True)
         if chosen.results:

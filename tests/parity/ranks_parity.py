@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Trainings of several processes over gloo of torch.distributed, compared with one process.
+"""Trainings of several processes over gloo of torch.distributed, and documents that they read, compared with one process.
 
     python3 tests/parity/ranks_parity.py PROGRAM [--namespaces]
 
 2 and 4 processes train classifiers of several families as one process with as many times the micro-batches; the weights are
-compared after 4 steps. Then one process of three is killed, and with --namespaces (root) the cable of one of two network
+compared after 4 steps. The Longformer then reads a document over 2 and 4 processes: vectors are compared, and the bytes that a
+process sends for two lengths. One process of three is killed in both, and with --namespaces (root) the cable of one of two network
 namespaces is cut: the others must end within seconds and leave a checkpoint. Exit code 1 when something differs.
 """
 
@@ -52,6 +53,27 @@ def member(model, data, output, options):
                                 per_device_train_batch_size=1, learning_rate=1e-3, seed=3, **options)  # fmt: skip
     except longformer_cpp.Error as error:
         sys.exit(str(error))
+
+
+def reader(model, data, output, options):
+    """One process that reads documents; the vector and the bytes that were sent for each."""
+    import longformer_cpp
+    from longformer_cpp.ranks import torch_ranks
+
+    ranks = torch_ranks(timeout=60) if "RANK" in os.environ else None
+    loaded = longformer_cpp.load(model, threads=1, ranks=ranks)
+    found = []
+    try:
+        for number, text in enumerate(pathlib.Path(data).read_text().splitlines()):
+            if ranks is not None and ranks.rank == options.get("victim") and number == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            before = loaded.bytes_sent
+            vector = loaded.encode(text, global_attention="cls", split=True)
+            found.append({"vector": vector.tolist(), "sent": loaded.bytes_sent - before})
+    except longformer_cpp.Error as error:
+        sys.exit(str(error))
+    if ranks is None or ranks.rank == 0:
+        pathlib.Path(output).write_text(json.dumps(found))
 
 
 def start(count, arguments, options, prefix=lambda rank: [], address="127.0.0.1", port=29531):
@@ -109,6 +131,27 @@ def lost(folder, data):
     assert (folder / "lost/checkpoint-3/model.safetensors").exists() and any("checkpoint-3" in words for _, words in found)
 
 
+def documents(folder):
+    """Documents of two lengths over the processes, with a global token."""
+    texts = folder / "texts.txt"
+    texts.write_text("\n".join(" ".join(WORDS[i * i % len(WORDS)] for i in range(count)) for count in (60, 110)))
+    results = {}
+    for count in (1, 2, 4):
+        output = folder / f"read-{count}.json"
+        for code, words in ended(start(count, (folder / "longformer-2-one", texts, output), {"reads": True})):
+            assert code == 0, words
+        results[count] = json.loads(output.read_text())
+        vectors = [[numpy.array(row["vector"]) for row in results[number]] for number in (1, count)]
+        difference = max(float(numpy.abs(one - several).max()) for one, several in zip(*vectors, strict=True))
+        sent = [row["sent"] for row in results[count]]
+        print(f"documents, {count} processes: largest difference of a vector {difference:.2g}, bytes sent {sent}", flush=True)
+        assert difference <= 1e-5 and sent[0] == sent[1]
+    begin = time.monotonic()
+    found = ended(start(3, (folder / "longformer-2-one", texts, folder / "none.json"), {"reads": True, "victim": 1}))
+    print(f"one of three readers killed: {time.monotonic() - begin:.1f} s", *found, sep="\n  ", flush=True)
+    assert found[1][0] == -signal.SIGKILL and all(code == 1 and "an answer of the others" in words for code, words in (found[0], found[2]))
+
+
 def run(*command):
     subprocess.run(command, check=True)
 
@@ -147,7 +190,8 @@ def cut(folder, data):
 def main():
     if sys.argv[1:2] == ["--member"]:
         model, data, output, options = sys.argv[2:]
-        return member(model, data, output, json.loads(options))
+        options = json.loads(options)
+        return (reader if options.pop("reads", False) else member)(model, data, output, options)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", help="not used; every comparison has it")
     parser.add_argument("--namespaces", action="store_true", help="cut a cable between two network namespaces too")
@@ -156,6 +200,7 @@ def main():
         folder = pathlib.Path(name)
         data = data_of(folder)
         equal(folder, data)
+        documents(folder)
         lost(folder, data)
         if options.namespaces:
             cut(folder, data)
