@@ -33,7 +33,7 @@ std::string ComparisonReport::text(Inputs& inputs, const ModelFlags& flags,
   LoadOptions without_adapter = flags.load_options(messages);
   without_adapter.adapter.clear();
   if (flags.dtype == "int8") {
-    // What whole numbers change is to be seen.
+    // The first model shows the change by whole numbers.
     without_adapter.dtype = "fp32";
     without_adapter.int8_skip.clear();
   }

@@ -59,7 +59,7 @@ def arguments():
     parser.add_argument("folder", type=pathlib.Path, help="where the data set goes")
     parser.add_argument("--every", type=int, default=3, help="every so manieth question (3)")
     parser.add_argument("--titles", action="store_true", help="with the title of the article before each paragraph")
-    parser.add_argument("--dtype", choices=["fp32", "bf16"], default="bf16")
+    parser.add_argument("--dtype", choices=["fp32", "bf16", "int8"], default="bf16")
     parser.add_argument("--output", help="also write the table to this file")
     return parser.parse_args()
 

@@ -84,6 +84,20 @@ OptionFields sparse_fields(ConvertOptions& options) {
   };
 }
 
+OptionFields dtype_fields(ConvertOptions& options) {
+  return {
+      {.name = "dtype",
+       .value = &options.dtype,
+       .help = "dtype of the weights (as they are)",
+       .choices = {"fp32", "fp16", "bf16", "int8"}},
+      {.name = "int8_skip",
+       .value = &options.int8_skip,
+       .help = "int8: layers that stay as they are, numbers from 0 or parts of names such as "
+               "output.dense, separated by commas (none)",
+       .type = "LAYERS"},
+  };
+}
+
 }  // namespace
 
 OptionFields fields(ConvertOptions& options) {
@@ -156,19 +170,13 @@ OptionFields fields(ConvertOptions& options) {
               .value = &options.merge_adapter,
               .help = "write SOURCE as it is with this LoRA adapter merged into its weights (none)",
               .type = "FOLDER"},
-             {.name = "dtype",
-              .value = &options.dtype,
-              .help = "dtype of the weights (as they are)",
-              .choices = {"fp32", "fp16", "bf16", "int8"}},
-             {.name = "int8_skip",
-              .value = &options.int8_skip,
-              .help = "int8: layers that stay as they are, numbers from 0 or parts of names such "
-                      "as output.dense, separated by commas (none)",
-              .type = "LAYERS"},
-             {.name = "overwrite",
-              .value = &options.overwrite,
-              .help = "replace a previous result in TARGET"},
          });
+  append(all, dtype_fields(options));
+  append(all, {
+                  {.name = "overwrite",
+                   .value = &options.overwrite,
+                   .help = "replace a previous result in TARGET"},
+              });
   return all;
 }
 

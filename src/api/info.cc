@@ -133,7 +133,7 @@ std::optional<TensorUse> read_weights(const EncoderConfig& config, const std::st
 Index predicted_memory(const EncoderConfig& config, const Compute& compute,
                        const std::string& file_dtype) {
   const auto size = static_cast<Index>(element_size(compute.dtype));
-  // Of a file with whole numbers the tables are fp32 as a rule.
+  // Tables of a file with whole numbers are fp32 as a rule.
   const Index file_size = file_dtype.find("fp32") != std::string::npos ? 4 : 2;
   Index weights = 0;
   for (const auto& [name, shape] : models::encoder_tensors(config)) {

@@ -202,6 +202,30 @@ void quantize_weights(const float* weights, Index rows, Index columns, const Int
   HWY_DYNAMIC_DISPATCH(QuantizeWeights)(weights, rows, columns, to);
 }
 
+Int8Matrix quantized(const Tensor& weights) {
+  const Tensor wide = weights.to(DType::f32);
+  Int8Matrix matrix = {.numbers = Tensor(weights.shape(), DType::i8),
+                       .scales = Tensor({weights.rows(), 1}, DType::f32)};
+  quantize_weights(wide.data<float>(), wide.rows(), wide.columns(),
+                   {.numbers = static_cast<std::int8_t*>(matrix.numbers.raw()),
+                    .scales = matrix.scales.data<float>()});
+  return matrix;
+}
+
+Tensor dequantized(const Int8Matrix& matrix) {
+  const Index rows = matrix.numbers.rows(), columns = matrix.numbers.columns();
+  const Tensor scales = matrix.scales.to(DType::f32);
+  Tensor wide({rows, columns}, DType::f32);
+  const auto* numbers = static_cast<const std::int8_t*>(matrix.numbers.raw());
+  for (Index row = 0; row < rows; ++row) {
+    const float scale = scales.data<float>()[row];
+    for (Index i = row * columns; i < (row + 1) * columns; ++i) {
+      wide.data<float>()[i] = static_cast<float>(numbers[i]) * scale;
+    }
+  }
+  return wide;
+}
+
 void finish_rows(const Int8Sums& sums, void* y, DType dtype) {
   limit_simd_targets();
   HWY_DYNAMIC_DISPATCH(FinishRows)(sums, y, dtype);

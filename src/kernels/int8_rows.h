@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/dtype.h"
+#include "core/tensor.h"
 #include "kernels/activation.h"
 
 namespace longformer::kernels {
@@ -29,6 +29,14 @@ struct Int8Weights {
 };
 /// scale = max |w| ÷ 127; zeros, NaN and infinity as above.
 void quantize_weights(const float* weights, Index rows, Index columns, const Int8Weights& to);
+
+/// A matrix of weights with the scales of its rows, [rows, 1] in fp32.
+struct Int8Matrix {
+  Tensor numbers, scales;
+};
+Int8Matrix quantized(const Tensor& weights);
+/// numbers · scales in fp32; scales are [rows] or [rows, 1].
+Tensor dequantized(const Int8Matrix& matrix);
 
 /// Sums [rows, columns] of products of rows of activations and rows of weights.
 struct Int8Sums {

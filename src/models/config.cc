@@ -197,6 +197,7 @@ std::string problem_type_of(const ConfigReader& config) {
 
 /// Settings that change what the model computes and that no encoder here has.
 void check_supported(const ConfigReader& config, const Family& family) {
+  check_quantization(config);
   const EncoderTraits& traits = *family.encoder;
   const std::string expected_type(traits.position_type);
   const std::string positions = config.string("position_embedding_type", expected_type);
@@ -324,7 +325,6 @@ EncoderConfig parse_config(const ConfigReader& original) {
   const EncoderTraits& traits = model.traits();
   const ConfigReader config(object, original, traits.keys);
   check_supported(config, family);
-  check_quantization(given);
   const EncoderDefaults defaults = with_vocabulary(config, family);
   model.vocab_size = config.integer("vocab_size", defaults.vocab_size, 1, kMaxVocabulary);
   model.hidden_size = config.integer("hidden_size", defaults.hidden_size, 1, kMaxHidden);

@@ -98,7 +98,7 @@ void check_quantization(const formats::ConfigReader& config) {
           "{}: {}: expected quant_method \"compressed-tensors\" of format \"int-quantized\", found "
           "{} of {}",
           config.name(), kQuantizationKey, formats::quote(method), formats::quote(format));
-  // What the tensors are is checked when they are read.
+  // The tensors are checked when they are read.
   for (const auto& [name, group] : reader.at("config_groups").items()) {
     const formats::ConfigReader entry(group, reader.name() + ": " + name);
     const formats::ConfigReader weights(entry.at("weights"), entry.name() + ": weights");

@@ -17,6 +17,7 @@
 #include "core/tape.h"
 #include "formats/json.h"
 #include "kernels/initialization.h"
+#include "kernels/int8_rows.h"
 #include "kernels/optimizer_steps.h"
 #include "text/encoder_folder.h"
 
@@ -510,16 +511,7 @@ const formats::StoredTensor& Weights::checked(const std::string& name, const Sha
 Tensor Weights::loaded(const std::string& name, const Shape& shape) const {
   const Tensor tensor = checked(name, shape).load();
   if (!is_int8(name)) return tensor;
-  const std::vector<float> scales = scales_.at(name).load().to(DType::f32).to_floats();
-  Tensor wide(shape, DType::f32);
-  const auto* numbers = static_cast<const std::int8_t*>(tensor.raw());
-  for (Index row = 0; row < tensor.rows(); ++row) {
-    const float scale = scales[at(row)];
-    float* to = wide.data<float>() + row * tensor.columns();
-    for (Index i = 0; i < tensor.columns(); ++i) {
-      to[i] = static_cast<float>(numbers[row * tensor.columns() + i]) * scale;
-    }
-  }
+  Tensor wide = kernels::dequantized({.numbers = tensor, .scales = scales_.at(name).load()});
   files_->release(tensor);
   return wide;
 }

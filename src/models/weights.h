@@ -205,7 +205,7 @@ class Weights {
   const std::string& stored_name(const std::string& name) const;
   /// Throws Error when there is no tensor of this name.
   const Shape& shape(const std::string& name) const;
-  /// That of stored(): fp32 for 8-bit whole numbers.
+  /// Dtype of stored(): fp32 for 8-bit numbers.
   DType dtype(const std::string& name) const;
   /// Whether a tensor holds no weights: a buffer of integers or truth values, such as position
   /// numbers in old files.

@@ -59,11 +59,11 @@ struct Model::Implementation {
   ops::Context context() const { return runner.context(); }
 
   models::EncoderConfig config;
-  /// As options name the way of computing.
+  /// Name of the way of computing, for users.
   std::string dtype_name;
   Compute compute;
   models::Weights weights;
-  /// That of activations.
+  /// Dtype of activations.
   DType dtype;
   int threads;
   std::function<void(const std::string&)> note;

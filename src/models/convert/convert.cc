@@ -352,8 +352,8 @@ void write_weights(const fs::path& folder, const std::string& format,
   }
 }
 
-/// Where that is asked for, turns matrices of layers into 8-bit whole numbers, and says so in
-/// config.json.
+/// Turns matrices of layers into 8-bit whole numbers, and says so in config.json, if that is asked
+/// for.
 void finish_int8(const EncoderConfig& config, const ConvertOptions& options, Json& json,
                  std::vector<std::pair<std::string, Tensor>>& tensors) {
   if (options.dtype == kInt8) {

@@ -28,13 +28,9 @@ nlohmann::ordered_json make_int8(const EncoderConfig& config,
       if (!is_table) ignored.push_back(name.substr(0, name.size() - kWeight.size()));
       continue;
     }
-    const Tensor wide = tensor.to(DType::f32);
-    Tensor numbers(tensor.shape(), DType::i8), scales({tensor.rows(), 1}, DType::f32);
-    kernels::quantize_weights(
-        wide.data<float>(), wide.rows(), wide.columns(),
-        {.numbers = static_cast<std::int8_t*>(numbers.raw()), .scales = scales.data<float>()});
-    result.back().second = numbers;
-    result.emplace_back(name + kScaleEnding, scales);
+    const kernels::Int8Matrix matrix = kernels::quantized(tensor);
+    result.back().second = matrix.numbers;
+    result.emplace_back(name + kScaleEnding, matrix.scales);
   }
   tensors = std::move(result);
   return int8_config(ignored);
