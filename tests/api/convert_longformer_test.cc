@@ -177,7 +177,7 @@ TEST_F(LongformerConversion, SaysWhichTensorDoesNotFit) {
   save(all);
   expect_error({all[3].first, "fp16", "found 100000"}, {.dtype = "fp16"});
   EXPECT_FALSE(fs::exists(target()));
-  expect_error({"dtype: expected fp32, fp16 or bf16", "\"fp64\""}, {.dtype = "fp64"});
+  expect_error({"dtype: expected fp32, fp16, bf16 or int8", "\"fp64\""}, {.dtype = "fp64"});
   expect_error({"format: expected safetensors or bin", "\"onnx\""}, {.format = "onnx"});
 }
 
