@@ -24,12 +24,6 @@ function(longformer_warnings target)
   endif()
 endfunction()
 
-# Loops over numbers lie in kernels, ops, text and index; what calls them runs as fast at -O2, which
-# takes less of the compiler's time than -O3.
-function(longformer_calls target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O2>)
-endfunction()
-
 function(longformer_room name)
   cmake_parse_arguments(ROOM "" "" "USES;LINK" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
