@@ -53,6 +53,14 @@ float sum_of(floats x) {
   return sum;
 }
 
+float largest_of(floats x) {
+  float part[VEC];
+  STORE(x, part);
+  float largest = part[0];
+  for (int e = 1; e < VEC; ++e) largest = fmax(largest, part[e]);
+  return largest;
+}
+
 int floor_div(int a, int b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 // Numbers of the keys in the window of a query. A head is (left, right, dilation, block).
@@ -172,26 +180,28 @@ int score(Sizes sizes, const Task* task, int2 seen, int position, int dilation,
           const float* positioned, __local const float* columns, __local const int* places,
           float* scores) {
   multiply(query, columns, scores);
-  int any_seen = 0;
-  for (int k = 0; k < TILE; ++k) {
-    const int place = places[k];
-    const int visible = place >= seen.x && place < seen.y;
-    any_seen |= visible;
 #if RELATIVE
-    if (visible) {
-      const int steps = (position - task->residue - place * dilation) / dilation;
-      const long row = (long)task->head * sizes.distances + steps;
-      scores[k] += product(positioned, relative + row * DIMS);
-    }
-#endif
-    float value = scores[k] * sizes.scale;
-    if (visible && sizes.bias_reach >= 0) {
-      const int distance = task->residue + place * dilation - position;
-      value += bias_at(biases, task->head, sizes.bias_reach, distance);
-    }
-    scores[k] = visible ? value : -INFINITY;
+  for (int k = 0; k < TILE; ++k) {
+    if (places[k] < seen.x || places[k] >= seen.y) continue;
+    const int steps = (position - task->residue - places[k] * dilation) / dilation;
+    const long row = (long)task->head * sizes.distances + steps;
+    scores[k] += product(positioned, relative + row * DIMS);
   }
-  return any_seen;
+#endif
+  ints any_seen = 0;
+  for (int b = 0; b < BLOCKS; ++b) {
+    const ints place = LOAD(places + b * VEC);
+    const ints visible = (place >= (ints)(seen.x)) & (place < (ints)(seen.y));
+    const floats scaled = LOAD(scores + b * VEC) * sizes.scale;
+    STORE(select((floats)(-INFINITY), scaled, visible), scores + b * VEC);
+    any_seen |= visible;
+  }
+  for (int k = 0; sizes.bias_reach >= 0 && k < TILE; ++k) {
+    const int distance = task->residue + places[k] * dilation - position;
+    if (scores[k] == -INFINITY) continue;
+    scores[k] += bias_at(biases, task->head, sizes.bias_reach, distance);
+  }
+  return any(any_seen);
 }
 
 // Tasks are groups of queries. `listed` has the rows of queries that see everything.
@@ -246,8 +256,9 @@ KERNEL void attend(__global const Task* tasks, Sizes sizes, __global const int4*
     const int meets = seen.x < seen.y && (!in_window || (begin < seen.y && begin + count > seen.x));
     if (meets && score(sizes, &task, seen, own.position, dilation, biases, relative, q, positioned,
                        columns, places, scores)) {
-      float highest = largest;
-      for (int k = 0; k < TILE; ++k) highest = fmax(highest, scores[k]);
+      floats top = LOAD(scores);
+      for (int b = 1; b < BLOCKS; ++b) top = fmax(top, LOAD(scores + b * VEC));
+      const float highest = fmax(largest, largest_of(top));
       // Scores that are all NaN leave no maximum.
       const float base = highest == -INFINITY ? 0.0f : highest;
       const float factor = largest == -INFINITY ? 0.0f : exp(largest - base);
@@ -481,32 +492,39 @@ KERNEL void send_to_keys(
       if (any_seen) {
         multiply(k, columns, scores);
         multiply(v, gradient_columns, given);
-        for (int j = 0; j < TILE; ++j) {
-          const int visible = own >= begins[j] && own < ends[j];
-          float scored = scores[j];
 #if RELATIVE
-          if (visible) {
-            const int steps = (positions[j] - key_position) / dilation;
-            __global const float* to_place =
-                relative + ((long)task.head * sizes.distances + steps) * DIMS;
-            for (int c = 0; c < DIMS; ++c) {
-              const float positioned = query_values[j * DIMS + c] -
-                                       content_bias[task.head * DIMS + c] +
-                                       position_bias[task.head * DIMS + c];
-              scored = fma(positioned, to_place[c], scored);
-            }
+        for (int j = 0; j < TILE; ++j) {
+          if (own < begins[j] || own >= ends[j]) continue;
+          const int steps = (positions[j] - key_position) / dilation;
+          __global const float* to_place =
+              relative + ((long)task.head * sizes.distances + steps) * DIMS;
+          float added = 0;
+          for (int c = 0; c < DIMS; ++c) {
+            const float positioned = query_values[j * DIMS + c] -
+                                     content_bias[task.head * DIMS + c] +
+                                     position_bias[task.head * DIMS + c];
+            added = fma(positioned, to_place[c], added);
           }
-#endif
-          scored *= sizes.scale;
-          if (visible && sizes.bias_reach >= 0) {
-            scored += bias_at(biases, task.head, sizes.bias_reach, key_position - positions[j]);
-          }
-          const float p = visible ? exp(scored - shifts[j]) : 0.0f;
-          const float back = visible ? p * (given[j] - tile_deltas[j]) : 0.0f;
-          scores[j] = p;
-          given[j] = back;
-          sum += back;
+          scores[j] += added;
         }
+#endif
+        for (int j = 0; j < TILE; ++j) scores[j] *= sizes.scale;
+        for (int j = 0; sizes.bias_reach >= 0 && j < TILE; ++j) {
+          scores[j] += bias_at(biases, task.head, sizes.bias_reach, key_position - positions[j]);
+        }
+        floats part = 0;
+        for (int b = 0; b < BLOCKS; ++b) {
+          const ints hidden = ((ints)(own) < LOAD(begins + b * VEC)) |
+                              ((ints)(own) >= LOAD(ends + b * VEC));
+          const floats p = select(exp(LOAD(scores + b * VEC) - LOAD(shifts + b * VEC)),
+                                  (floats)(0.0f), hidden);
+          const floats back = select(p * (LOAD(given + b * VEC) - LOAD(tile_deltas + b * VEC)),
+                                     (floats)(0.0f), hidden);
+          STORE(p, scores + b * VEC);
+          STORE(back, given + b * VEC);
+          part += back;
+        }
+        sum += sum_of(part);
         for (int j = 0; j < TILE; ++j) {
           add_row(scores[j], gradient_values + j * DIMS, value_sum);
           add_row(given[j], query_values + j * DIMS, key_sum);

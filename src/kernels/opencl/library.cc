@@ -1,6 +1,7 @@
 #include "kernels/opencl/library.h"
 
 #include <array>
+#include <cstdlib>
 
 #include "core/loaded_library.h"
 
@@ -8,9 +9,10 @@ namespace longformer::kernels::opencl {
 namespace {
 
 Library loaded_opencl() {
+  const char* named = std::getenv("LONGFORMER_OPENCL_LIBRARY");
   const LoadedLibrary file({"the backend opencl", "libOpenCL",
                             "ocl-icd-libopencl1, and a driver such as pocl-opencl-icd"},
-                           std::array{"libOpenCL.so.1"});
+                           std::array{named != nullptr ? named : "libOpenCL.so.1"});
   Library found;
   file.find("clGetPlatformIDs", found.get_platforms);
   file.find("clGetDeviceIDs", found.get_devices);
