@@ -41,9 +41,9 @@ help: ## List the targets
 packages: ## Install the missing Debian packages for building and testing
 	@tools/packages.sh build
 
-# Without a browser the tests of pages are skipped.
+# Without a browser the tests of pages are skipped, without a driver those of OpenCL.
 browser-packages: packages
-	-@tools/packages.sh browser documents
+	-@tools/packages.sh browser documents opencl
 
 lint-packages: packages
 	@tools/packages.sh build lint

@@ -306,7 +306,7 @@ class Skips(TreeCase):
             '<testsuite><testcase name="A.runs" status="run"/>'
             '<testcase name="A.skips" status="notrun"><skipped message="x"/></testcase></testsuite>',
         )
-        env = {"PATH": str(self.root / "bin")}
+        env = {"PATH": str(self.root / "bin"), "OCL_ICD_VENDORS": str(self.root / "vendors")}
         if has_data:
             env["LONGFORMER_DATA"] = "/data"
         if corpora:
@@ -331,6 +331,11 @@ class Skips(TreeCase):
         self.assertEqual(self.result("browser: A.*\n", programs=["chromium"]).returncode, 0)
         both = ["chromium", "chromedriver"]
         self.assertEqual(self.result("browser: A.*\n", programs=both).returncode, 1)
+
+    def test_opencl_skip_only_without_a_driver(self):
+        self.assertEqual(self.result("opencl: A.*\n").returncode, 0)
+        self.write("vendors/pocl.icd", "libpocl.so")
+        self.assertEqual(self.result("opencl: A.*\n").returncode, 1)
 
     def test_corpora_skip_only_without_java_or_packages(self):
         self.assertEqual(self.result("corpora: A.*\n").returncode, 0)

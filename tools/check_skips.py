@@ -6,7 +6,7 @@ ALLOWED is a shell pattern of test names, `data: PATTERN` for a test that may be
 the data sets (LONGFORMER_DATA) are absent, `browser: PATTERN` for one that may be only where there
 is no chromium with its chromedriver, `corpora: PATTERN` for one that may be only where there is no Java or no
 environment of requirements/corpora.txt (LONGFORMER_CORPORA), `documents: PATTERN` for one that may be only where
-there is no pdftotext, or a comment. Silent when all is well.
+there is no pdftotext, `opencl: PATTERN` for one that may be only where no driver of OpenCL is installed, or a comment. Silent when all is well.
 """
 
 import fnmatch
@@ -23,6 +23,7 @@ def absences():
         "data": not os.environ.get("LONGFORMER_DATA"),
         "browser": not (shutil.which("chromium") and shutil.which("chromedriver")),
         "documents": not shutil.which("pdftotext"),
+        "opencl": not list(pathlib.Path(os.environ.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")).glob("*.icd")),
         "corpora": not (shutil.which("java") and os.path.exists(os.environ.get("LONGFORMER_CORPORA", "") + "/stamp")),
     }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of the named groups (build, browser, documents, corpora, lint, deb, fresh, arm64) that are missing. Asks
+# Installs the Debian packages of the named groups (build, browser, documents, corpora, opencl, lint, deb, fresh, arm64) that are missing. Asks
 # the package manager only when something is missing, so a machine that has everything needs no root.
 # A user who cannot become root without being asked for a password gets the command to pass on.
 set -euo pipefail
@@ -17,6 +17,7 @@ declare -A groups=(
   [browser]="chromium chromium-driver fonts-dejavu-core curl"
   [documents]="poppler-utils"
   [corpora]="$java"
+  [opencl]="ocl-icd-libopencl1 pocl-opencl-icd"
   [lint]="clang clang-format clang-tidy libomp-dev"
   [deb]="dpkg-dev file gzip"
   [fresh]="debootstrap git"

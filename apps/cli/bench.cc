@@ -357,10 +357,10 @@ void add_attention_bench(CLI::App& bench, Action& action) {
   verb.add_option("--global-tokens,--global", flags->globals, "tokens with global attention (0)")
       ->type_name("LIST");
   verb.add_flag("--causal", flags->causal, "see no later token");
-  add_choices(verb, "--backend", flags->backends, {"loop", "chunks", "fused", "full"},
-              "loop, chunks, fused, full (all)");
+  add_choices(verb, "--backend", flags->backends, {"loop", "chunks", "fused", "full", "opencl"},
+              "loop, chunks, fused, full, opencl (all but opencl)");
   add_choices(verb, "--pass", flags->passes, {"forward", "backward"},
-              "forward, backward; backward is that of fused (forward)");
+              "forward, backward; backward is that of fused and of opencl (forward)");
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) { run_attention(*flags, messages); };
   });

@@ -25,7 +25,7 @@ struct BandAttentionOptions {
   /// These rows see everything and are seen by everything; each key counts once. With causal
   /// nothing sees the future.
   std::vector<std::int64_t> global_positions = {};
-  /// fused, loop, chunks or full.
+  /// fused, loop, chunks, full or opencl.
   std::string backend = "fused";
   /// 0 takes what the machine allows.
   int threads = 0;

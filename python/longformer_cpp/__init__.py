@@ -202,8 +202,9 @@ def band_attention(
     q, k, v and the result are float32 [heads, n, head_size]. window is total and even, or with
     causal the number of previous keys; dilation is one number or one per head. Global rows see
     everything and are seen by everything, each key counts once, and with causal nothing sees the
-    future. backend is fused, loop, chunks or full. The result is written to out, a float32 array of its shape, and is
-    out; without it each call takes new memory, which costs time.
+    future. backend is fused, loop, chunks, full, or opencl, which runs on the first GPU of OpenCL, or on its first device
+    without a GPU. The result is written to out, a float32 array of its shape, and is out; without it each call takes new
+    memory, which costs time.
     """
     query, key, value = as_floats(q, "q"), as_floats(k, "k"), as_floats(v, "v")
     for array, name in ((key, "k"), (value, "v")):

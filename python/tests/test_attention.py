@@ -85,6 +85,23 @@ def test_memory_of_the_caller():
         longformer_cpp.band_attention(q, k, v, 6, out=k)
 
 
+def has_opencl():
+    try:
+        longformer_cpp.band_attention(*inputs(n=4), 2, backend="opencl")
+    except longformer_cpp.Error as error:
+        return "not installed" not in str(error) and "no platform" not in str(error)
+    return True
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_opencl(pattern):
+    if not has_opencl():
+        pytest.skip("no device of OpenCL (tools/packages.sh opencl)")
+    q, k, v = inputs()
+    found = longformer_cpp.band_attention(q, k, v, **PATTERNS[pattern], backend="opencl")
+    assert np.abs(found - dense(q, k, v, **PATTERNS[pattern])).max() <= TOLERANCE
+
+
 def test_arrays_with_strides_and_other_types():
     q, k, v = inputs()
     expected = longformer_cpp.band_attention(q, k, v, 6)

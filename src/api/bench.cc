@@ -88,16 +88,17 @@ class AttentionWork {
 
   void run(int threads) {
     if (!backward_) return forward(threads);
-    kernels::attention_backward(spec_, {.query = query_,
-                                        .key = key_,
-                                        .value = value_,
-                                        .out = out_,
-                                        .logsumexp = logsumexp_,
-                                        .out_gradient = out_gradient_,
-                                        .query_gradient = gradients_[0],
-                                        .key_gradient = gradients_[1],
-                                        .value_gradient = gradients_[2],
-                                        .threads = threads});
+    kernels::attention_backward(backend_, spec_,
+                                {.query = query_,
+                                 .key = key_,
+                                 .value = value_,
+                                 .out = out_,
+                                 .logsumexp = logsumexp_,
+                                 .out_gradient = out_gradient_,
+                                 .query_gradient = gradients_[0],
+                                 .key_gradient = gradients_[1],
+                                 .value_gradient = gradients_[2],
+                                 .threads = threads});
   }
 
   /// A kernel that gives wrong numbers is not worth timing.
@@ -226,8 +227,6 @@ BenchResult bench_attention(const AttentionBenchOptions& options) {
     const ThreadLimit limit(threads);
     return bench_pattern(options, dtype, threads);
   }
-  require(!backward || backend == kernels::AttentionBackend::fused,
-          "attention backend {}: the backward pass is left to the fused backend", options.backend);
   verify(backend, options, dtype);
   const AttentionSpec spec = attention_spec(options, options.n);
   const ThreadLimit limit(threads);

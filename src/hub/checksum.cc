@@ -6,7 +6,7 @@
 #include <array>
 
 #include "core/error.h"
-#include "hub/loaded_library.h"
+#include "core/loaded_library.h"
 
 namespace longformer::hub {
 namespace {
@@ -23,7 +23,7 @@ struct Crypto {
 
 Crypto loaded_crypto() {
   // Versions 3 and 1.1 have these functions alike.
-  const LoadedLibrary library("OpenSSL's libcrypto", "libssl3",
+  const LoadedLibrary library({"fetching", "OpenSSL's libcrypto", "libssl3"},
                               std::array{"libcrypto.so.3", "libcrypto.so.1.1"});
   Crypto crypto;
   library.find("EVP_MD_CTX_new", crypto.new_context);

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "hub/loaded_library.h"
+#include "core/loaded_library.h"
 
 namespace longformer::hub {
 namespace {
@@ -35,7 +35,7 @@ struct Curl {
 
 Curl loaded() {
   // Debian has it with OpenSSL and with GnuTLS, under two names.
-  const LoadedLibrary library("libcurl 7.85 or later", "libcurl4",
+  const LoadedLibrary library({"fetching", "libcurl 7.85 or later", "libcurl4"},
                               std::array{"libcurl.so.4", "libcurl-gnutls.so.4"});
   Curl curl;
   library.find("curl_global_init", curl.global_init);

@@ -125,9 +125,9 @@ TEST(Products, BackwardAsTiles) {
          {&wide.in.query, &wide.in.key, &wide.in.value, &wide.out, &wide.out_gradient}) {
       *tensor = tensor->to(DType::f32);
     }
-    const Gradients expected = run_backward(spec, wide, 1, BackwardForm::tiles);
+    const Gradients expected = run_backward(spec, wide, 1, {BackwardForm::tiles});
     for (const int threads : {1, 2, 7}) {
-      const Gradients found = run_backward(spec, x, threads, BackwardForm::products);
+      const Gradients found = run_backward(spec, x, threads, {BackwardForm::products});
       expect_close(found.query, expected.query, name + ", queries");
       expect_close(found.key, expected.key, name + ", keys");
       expect_close(found.value, expected.value, name + ", values");
@@ -144,8 +144,8 @@ TEST(Products, SameBitsEveryTimeAndForEveryNumberOfThreads) {
     return out.to_floats();
   };
   EXPECT_EQ(forward(2), forward(2));
-  EXPECT_EQ(run_backward(spec, x, 2, BackwardForm::products).key,
-            run_backward(spec, x, 2, BackwardForm::products).key);
+  EXPECT_EQ(run_backward(spec, x, 2, {BackwardForm::products}).key,
+            run_backward(spec, x, 2, {BackwardForm::products}).key);
 }
 
 /// Contents of masked rows are undefined.
@@ -167,8 +167,8 @@ TEST(Products, MaskedRowsMayHoldNaN) {
   attention_products(spec, {clean.in.query, clean.in.key, clean.in.value, expected, nullptr, 1});
   attention_products(spec, {dirty.in.query, dirty.in.key, dirty.in.value, out, nullptr, 1});
   EXPECT_EQ(out.to_floats(), expected.to_floats());
-  const Gradients from_clean = run_backward(spec, clean, 1, BackwardForm::products);
-  const Gradients from_dirty = run_backward(spec, dirty, 1, BackwardForm::products);
+  const Gradients from_clean = run_backward(spec, clean, 1, {BackwardForm::products});
+  const Gradients from_dirty = run_backward(spec, dirty, 1, {BackwardForm::products});
   EXPECT_EQ(from_dirty.query, from_clean.query);
   EXPECT_EQ(from_dirty.key, from_clean.key);
   EXPECT_EQ(from_dirty.value, from_clean.value);

@@ -37,7 +37,7 @@ std::vector<std::vector<Index>> visible_keys(AttentionBackend backend, const Att
 }
 
 TEST(Visibility, DilatedCausalKeys) {
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     AttentionSpec spec = self_attention(12, 1, 12, previous(3, 2));
     if (why_not(backend, spec)) continue;
     EXPECT_EQ(visible_keys(backend, spec)[7], (std::vector<Index>{1, 3, 5, 7})) << name_of(backend);
@@ -52,7 +52,7 @@ TEST(Visibility, DilatedCausalKeys) {
 }
 
 TEST(Visibility, EachKeyCountsOnce) {
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     AttentionSpec spec = self_attention(9, 1, 9, symmetric(1));
     edit(spec).global_keys = {0, 4};
     EXPECT_EQ(visible_keys(backend, spec)[3], (std::vector<Index>{0, 2, 3, 4})) << name_of(backend);
@@ -126,7 +126,7 @@ TEST(Properties, AWindowThatCoversEverythingIsDenseAttention) {
                                        widened(in.value.to_floats()), n, 8);
     const auto truth = reference_attention<double>(spec, in.query, in.key, in.value);
     EXPECT_TRUE(max_difference(truth.out, dense) <= 1e-13);
-    for (const AttentionBackend backend : kBackends) {
+    for (const AttentionBackend backend : every_backend()) {
       EXPECT_TRUE(max_difference(run(backend, spec, in).out, dense) <= 2e-6) << name_of(backend);
     }
   }
@@ -136,7 +136,7 @@ TEST(Properties, UnderACoveringWindowGlobalsChangeNothing) {
   const Index n = 45;
   AttentionSpec spec = self_attention(n, 2, 8, symmetric(n - 1));
   const Inputs in = random_inputs(spec, 31);
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     edit(spec).global_keys = {};
     const Result without = run(backend, spec, in);
     for (const auto queries : {GlobalQueries::windowed, GlobalQueries::see_everything}) {
@@ -171,7 +171,7 @@ TEST(Properties, MaskedRowsBehindTheDocumentChangeNothing) {
   edit(shorter).global_keys = spec.rows->global_keys;
   const Inputs part = {head_rows(in.query, 0, n), head_rows(in.key, 0, n),
                        head_rows(in.value, 0, n)};
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     Result with = run(backend, spec, in);
     for (std::size_t i = n * 16; i < with.out.size(); ++i) EXPECT_EQ(with.out[i], 0);
     with.out.resize(n * 16);
@@ -185,7 +185,7 @@ TEST(Properties, DocumentsOfABatchDoNotMeet) {
   AttentionSpec batch = ragged(lengths, 2, 8, symmetric(6));
   edit(batch).global_keys = {0, 1, 23, 60};
   const Inputs in = random_inputs(batch, 33);
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     const Result together = run(backend, batch, in);
     Index row = 0;
     for (const Index n : lengths) {
@@ -214,7 +214,7 @@ TEST(Properties, AKeyIsFeltOnlyWithinTheReach) {
     other.key.data<float>()[changed * 8 + c] += 1;
     other.value.data<float>()[changed * 8 + c] += 1;
   }
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     const Result before = run(backend, spec, in);
     const Result after = run(backend, spec, other);
     for (Index i = 0; i < n; ++i) {
@@ -236,7 +236,7 @@ TEST(Properties, CausalRowsDoNotFeelTheFuture) {
     other.key.data<float>()[i] += 1;
     other.value.data<float>()[i] -= 1;
   }
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     if (why_not(backend, spec)) continue;
     const Result before = run(backend, spec, in);
     const Result after = run(backend, spec, other);
@@ -354,7 +354,7 @@ TEST(LongformerLayer, GoldenVectorsOfTheBackends) {
     }
     AttentionSpec dense = spec;
     dense.global_queries = GlobalQueries::see_everything;
-    for (const AttentionBackend backend : kBackends) {
+    for (const AttentionBackend backend : every_backend()) {
       const Result windowed = run(backend, spec, local);
       const Result everything = run(backend, dense, global);
       for (const auto& [row, values] : golden.rows) {

@@ -189,8 +189,23 @@ TEST(Refused, WhyNot) {
     EXPECT_EQ(why_not(backend, dropout).value_or("it can"),
               fused ? "it can" : "dropout of probabilities is left to the fused backend");
     EXPECT_EQ(why_not(backend, positions).value_or("it can"),
-              fused ? "it can" : "relative positions are left to the fused backend");
+              fused ? "it can" : "relative positions are left to the fused backend and to OpenCL");
   }
+}
+
+TEST(Refused, ByOpenCl) {
+  const auto reason = [](const AttentionSpec& spec) {
+    return why_not(AttentionBackend::opencl, spec).value_or("it can");
+  };
+  AttentionSpec spec = with_positions(self_attention(9, 2, 4, previous(2)));
+  EXPECT_EQ(reason(spec), "it can");
+  edit(spec).places = RowPlaces{};
+  EXPECT_EQ(reason(spec), "relative positions of rows with places are left to the fused backend");
+  spec = self_attention(9, 2, 4, symmetric(2));
+  spec.distance_keys = true;
+  EXPECT_EQ(reason(spec), "keys of distances are left to the fused backend");
+  spec = with_dropout(self_attention(9, 2, 4, symmetric(2)));
+  EXPECT_EQ(reason(spec), "dropout of probabilities is left to the fused backend");
 }
 
 TEST(Refused, TensorsThatDoNotFit) {

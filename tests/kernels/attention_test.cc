@@ -31,12 +31,13 @@ void expect_all_backends_exact(const std::string& what, const AttentionSpec& spe
   const Inputs in = random_inputs(spec, seed, dtype);
   const auto truth = reference_attention<double>(spec, in.query, in.key, in.value);
   const Tolerance tolerance = dtype == DType::f32 ? kFp32 : kBf16;
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     if (why_not(backend, spec)) {
       EXPECT_EQ(backend, AttentionBackend::chunks) << what;
       continue;
     }
     for (const int threads : {1, 2}) {
+      if (backend == AttentionBackend::opencl && threads > 1) continue;
       const Result result = run(backend, spec, in, threads);
       const double out = max_difference(result.out, truth.out);
       const double logsumexp = max_difference(result.logsumexp, truth.logsumexp);
@@ -235,7 +236,7 @@ TEST(Backends, LargeScores) {
   Inputs in = random_inputs(spec, 8);
   for (Index i = 0; i < in.query.size(); ++i) in.query.data<float>()[i] *= 300;
   const auto truth = reference_attention<double>(spec, in.query, in.key, in.value);
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     const Result result = run(backend, spec, in);
     // One rounding of a score of 1,000 is 6e-5, and moves probabilities as much.
     EXPECT_TRUE(max_difference(result.out, truth.out) <= 1e-3) << name_of(backend);
@@ -281,7 +282,7 @@ TEST(Backends, MaskedRowsMayHoldNan) {
       }
     }
   }
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     const Result expected = run(backend, spec, clean);
     const Result result = run(backend, spec, dirty);
     EXPECT_TRUE(max_difference(result.out, expected.out) <= 1e-6) << name_of(backend);
@@ -314,7 +315,7 @@ TEST(Backends, WhatIsNotFiniteShowsWhereItIsSeen) {
         Tensor& tensor = which == 0 ? wide.query : which == 1 ? wide.key : wide.value;
         tensor.data<float>()[50 * 16] = wrong;
         const Inputs in = {wide.query.to(dtype), wide.key.to(dtype), wide.value.to(dtype)};
-        for (const AttentionBackend backend : kBackends) {
+        for (const AttentionBackend backend : every_backend()) {
           // Those that multiply whole blocks of scores with values spread it over the block.
           const bool in_blocks =
               backend == AttentionBackend::chunks || backend == AttentionBackend::full;
@@ -333,7 +334,7 @@ TEST(Backends, SameBitsEveryTime) {
   AttentionSpec spec = self_attention(300, 3, 32, symmetric(20));
   edit(spec).global_keys = {0, 100};
   const Inputs in = random_inputs(spec, 4);
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     EXPECT_EQ(run(backend, spec, in).out, run(backend, spec, in).out) << name_of(backend);
   }
 }
@@ -369,7 +370,7 @@ TEST(CrossAttention, MaskedKeysDoNotMaskQueriesOfTheSameNumber) {
   const auto reference = reference_attention<double>(spec, in.query, in.key, in.value);
   EXPECT_TRUE(max_difference(reference.out, expected.out) <= 1e-12);
   EXPECT_TRUE(max_difference(reference.logsumexp, expected.logsumexp) <= 1e-12);
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     const Result found = run(backend, spec, in);
     EXPECT_TRUE(max_difference(found.out, expected.out) <= 1e-5) << name_of(backend);
     EXPECT_TRUE(max_difference(found.logsumexp, expected.logsumexp) <= 1e-5) << name_of(backend);
@@ -429,7 +430,7 @@ TEST(Check, NamesWhatIsWrong) {
 
 TEST(Check, ShapesAndTypes) {
   const AttentionSpec spec = self_attention(10, 2, 4, symmetric(2));
-  for (const AttentionBackend backend : kBackends) {
+  for (const AttentionBackend backend : every_backend()) {
     Inputs in = random_inputs(spec, 1);
     Tensor out({10, 8}, DType::f32);
     Tensor logsumexp({2, 10}, DType::f32);
@@ -456,16 +457,17 @@ TEST(Check, BackendsByName) {
   for (const AttentionBackend backend : kBackends) {
     EXPECT_EQ(attention_backend(std::string(name_of(backend))), backend);
   }
+  EXPECT_EQ(attention_backend("opencl"), AttentionBackend::opencl);
   EXPECT_EQ(error_of([] { attention_backend("dense"); }),
-            "attention backend: expected loop, chunks, fused or full, found \"dense\"");
+            "attention backend: expected loop, chunks, fused, full or opencl, found \"dense\"");
 }
 
 TEST(WhyNot, OnlyChunksRefuses) {
   AttentionSpec hard = self_attention(20, 2, 4, {3, 9, 2});
   hard.causal = true;
   set_documents(hard, {{0, 20, 0, 30, 5}});
-  for (const auto backend :
-       {AttentionBackend::loop, AttentionBackend::fused, AttentionBackend::full}) {
+  for (const auto backend : {AttentionBackend::loop, AttentionBackend::fused,
+                             AttentionBackend::full, AttentionBackend::opencl}) {
     EXPECT_EQ(why_not(backend, hard), std::nullopt) << name_of(backend);
   }
 }

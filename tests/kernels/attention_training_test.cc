@@ -121,7 +121,8 @@ TEST(ReferenceBackward, EqualsCentralDifferences) {
 
 // ---- the fast kernels against the reference ----
 
-/// Forward in training: dropout and relative positions, which only the fused backend runs.
+/// Forward in training: dropout, which only the fused backend runs, and relative positions, which
+/// OpenCL runs too.
 void expect_forward_exact(const std::string& what, const AttentionSpec& spec, unsigned seed,
                           DType dtype = DType::f32) {
   const TrainingInputs x(spec, seed, dtype);
@@ -135,6 +136,12 @@ void expect_forward_exact(const std::string& what, const AttentionSpec& spec, un
     const double sums = max_difference(found.logsumexp.to_floats(), x.truth.logsumexp);
     EXPECT_TRUE(sums <= (fp32 ? 5e-6 : 5e-2)) << what << ", logsumexp off by " << sums;
   }
+  if (!has_opencl() || why_not(AttentionBackend::opencl, spec)) return;
+  const FusedResult found(spec, x, 1, AttentionBackend::opencl);
+  const double difference = max_difference(found.out.to_floats(), x.truth.out);
+  EXPECT_TRUE(difference <= (fp32 ? 5e-6 : 5e-2)) << what << ", opencl: out off by " << difference;
+  const double sums = max_difference(found.logsumexp.to_floats(), x.truth.logsumexp);
+  EXPECT_TRUE(sums <= (fp32 ? 5e-6 : 5e-2)) << what << ", opencl: logsumexp off by " << sums;
 }
 
 double largest(const std::vector<double>& values) {
@@ -155,13 +162,22 @@ void expect_backward_exact(const std::string& what, const AttentionSpec& spec, u
   // Largest seen: fp32 5e-6 (of a gradient that is a sum of rounding errors, as all of them
   // cancel), bf16 1.1e-2.
   const double tolerance = dtype == DType::f32 ? 1e-5 : 2e-2;
-  for (const int threads : {1, 2}) {
-    const Gradients found = run_backward(spec, x, threads);
+  struct Run {
+    AttentionBackend backend;
+    int threads;
+  };
+  std::vector<Run> runs = {{AttentionBackend::fused, 1}, {AttentionBackend::fused, 2}};
+  if (has_opencl() && !why_not_backward(AttentionBackend::opencl, spec)) {
+    runs.push_back({AttentionBackend::opencl, 1});
+  }
+  for (const Run& run : runs) {
+    const Gradients found = run_backward(spec, x, run.threads, {.backend = run.backend});
     const auto expect_close = [&](const char* name, const std::vector<float>& got,
                                   const std::vector<double>& expected) {
       const double difference = max_difference(got, expected) / std::max(1.0, largest(expected));
       EXPECT_TRUE(difference <= tolerance)
-          << what << ", " << name << ", " << threads << " threads: off by " << difference;
+          << what << ", " << name_of(run.backend) << ", " << name << ", " << run.threads
+          << " threads: off by " << difference;
     };
     expect_close("query", found.query, truth.query);
     expect_close("key", found.key, truth.key);
@@ -224,6 +240,13 @@ TEST(Forward, LongDocuments) {
       expect_forward_exact(what + ", dropout", with_dropout(spec), ++seed, dtype);
     }
   }
+}
+
+/// Those that compute gradients on this machine.
+std::vector<AttentionBackend> backward_backends() {
+  std::vector<AttentionBackend> backends = {AttentionBackend::fused};
+  if (has_opencl()) backends.push_back(AttentionBackend::opencl);
+  return backends;
 }
 
 TEST(Backward, EveryPattern) {
@@ -304,17 +327,21 @@ TEST(Backward, RowsWithoutGradientDoNotCount) {
   for (const Index row : spec.rows->global_keys) {
     std::fill_n(x.out_gradient.data<float>() + row * 32, 32, 0.0f);
   }
-  const Gradients expected = run_backward(spec, x, 1);
+  TrainingInputs clean(spec, 5, DType::f32);
+  clean.out_gradient = x.out_gradient;
   for (const Index row : spec.rows->global_keys) {
     std::fill_n(x.out.data<float>() + row * 32, 32, std::nanf(""));
   }
-  const Gradients found = run_backward(spec, x, 1);
-  EXPECT_EQ(found.query, expected.query);
-  EXPECT_EQ(found.key, expected.key);
-  EXPECT_EQ(found.value, expected.value);
   const auto truth =
       reference_attention_backward<double>(spec, x.in.query, x.in.key, x.in.value, x.out_gradient);
-  EXPECT_TRUE(max_difference(found.key, truth.key) <= 1e-5);
+  for (const AttentionBackend backend : backward_backends()) {
+    const Gradients expected = run_backward(spec, clean, 1, {.backend = backend});
+    const Gradients found = run_backward(spec, x, 1, {.backend = backend});
+    EXPECT_EQ(found.query, expected.query) << name_of(backend);
+    EXPECT_EQ(found.key, expected.key) << name_of(backend);
+    EXPECT_EQ(found.value, expected.value) << name_of(backend);
+    EXPECT_TRUE(max_difference(found.key, truth.key) <= 1e-5) << name_of(backend);
+  }
 }
 
 /// Contents of masked rows are undefined and must not be touched.
@@ -322,7 +349,7 @@ TEST(Backward, MaskedRowsMayHoldNan) {
   const AttentionSpec spec =
       masked(with_globals(self_attention(150, 2, 16, symmetric(12)), {0, 60}), {5, 70, 71, 149});
   TrainingInputs x(spec, 21, DType::f32);
-  const Gradients expected = run_backward(spec, x, 2);
+  const TrainingInputs clean(spec, 21, DType::f32);
   for (Index head = 0; head < 2; ++head) {
     for (const Index row : {5, 70, 71, 149}) {
       for (Tensor* tensor : {&x.in.query, &x.in.key, &x.in.value}) {
@@ -330,10 +357,13 @@ TEST(Backward, MaskedRowsMayHoldNan) {
       }
     }
   }
-  const Gradients found = run_backward(spec, x, 2);
-  EXPECT_EQ(found.query, expected.query);
-  EXPECT_EQ(found.key, expected.key);
-  EXPECT_EQ(found.value, expected.value);
+  for (const AttentionBackend backend : backward_backends()) {
+    const Gradients expected = run_backward(spec, clean, 2, {.backend = backend});
+    const Gradients found = run_backward(spec, x, 2, {.backend = backend});
+    EXPECT_EQ(found.query, expected.query) << name_of(backend);
+    EXPECT_EQ(found.key, expected.key) << name_of(backend);
+    EXPECT_EQ(found.value, expected.value) << name_of(backend);
+  }
 }
 
 TEST(Backward, SameBitsEveryTime) {
@@ -349,6 +379,20 @@ TEST(Backward, SameBitsEveryTime) {
     EXPECT_EQ(first.relative_keys, second.relative_keys) << threads << " threads";
     EXPECT_EQ(first.content_bias, second.content_bias) << threads << " threads";
   }
+}
+
+TEST(Backward, SameBitsEveryTimeByOpenCl) {
+  if (!has_opencl()) GTEST_SKIP() << "no device of OpenCL (tools/packages.sh opencl)";
+  const BackwardWay way = {.backend = AttentionBackend::opencl};
+  const AttentionSpec spec = with_positions(self_attention(700, 3, 32, previous(70)));
+  const TrainingInputs x(spec, 8, DType::f32);
+  const Gradients first = run_backward(spec, x, 1, way);
+  const Gradients second = run_backward(spec, x, 1, way);
+  EXPECT_EQ(first.query, second.query);
+  EXPECT_EQ(first.key, second.key);
+  EXPECT_EQ(first.value, second.value);
+  EXPECT_EQ(first.relative_keys, second.relative_keys);
+  EXPECT_EQ(first.content_bias, second.content_bias);
 }
 
 /// docs/spec/golden.md#m4.

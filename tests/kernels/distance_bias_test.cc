@@ -64,7 +64,10 @@ double largest(const std::vector<double>& values) {
 void expect_forward(const std::string& what, const Biased& x) {
   const bool fp32 = x.in.query.dtype() == DType::f32;
   std::vector<AttentionBackend> backends = {AttentionBackend::fused};
-  if (!x.spec.dropout.active()) backends.push_back(AttentionBackend::loop);
+  if (!x.spec.dropout.active()) {
+    backends.push_back(AttentionBackend::loop);
+    if (has_opencl()) backends.push_back(AttentionBackend::opencl);
+  }
   for (const AttentionBackend backend : backends) {
     for (const int threads : {1, 2}) {
       const Attended found = run(backend, x, threads);
@@ -88,21 +91,30 @@ void expect_backward(const std::string& what, const Biased& x) {
   const Tensor logsumexp =
       Tensor::from(std::vector<float>(x.truth.logsumexp.begin(), x.truth.logsumexp.end()),
                    {static_cast<Index>(x.spec.heads.size()), x.spec.rows->query_count()});
-  for (const int threads : {1, 2}) {
+  struct Run {
+    AttentionBackend backend;
+    int threads;
+  };
+  std::vector<Run> runs = {{AttentionBackend::fused, 1}, {AttentionBackend::fused, 2}};
+  if (has_opencl() && !why_not_backward(AttentionBackend::opencl, x.spec)) {
+    runs.push_back({AttentionBackend::opencl, 1});
+  }
+  for (const Run& run : runs) {
     Tensor query = unwritten(x.in.query), key = unwritten(x.in.key), value = unwritten(x.in.value);
     Tensor biases = unwritten(x.biases);
-    attention_backward(x.spec, {.query = x.in.query,
-                                .key = x.in.key,
-                                .value = x.in.value,
-                                .out = out,
-                                .logsumexp = logsumexp,
-                                .out_gradient = x.out_gradient,
-                                .query_gradient = query,
-                                .key_gradient = key,
-                                .value_gradient = value,
-                                .distance_bias = &x.biases,
-                                .distance_bias_gradient = &biases,
-                                .threads = threads});
+    attention_backward(run.backend, x.spec,
+                       {.query = x.in.query,
+                        .key = x.in.key,
+                        .value = x.in.value,
+                        .out = out,
+                        .logsumexp = logsumexp,
+                        .out_gradient = x.out_gradient,
+                        .query_gradient = query,
+                        .key_gradient = key,
+                        .value_gradient = value,
+                        .distance_bias = &x.biases,
+                        .distance_bias_gradient = &biases,
+                        .threads = run.threads});
     // Largest seen in bf16: 3e-2. A gradient of biases is a sum over all queries, whose roundings
     // are left where its terms cancel: without cancellation it grows like √n.
     const double queries = std::sqrt(static_cast<double>(x.in.query.dimension(1)));
@@ -111,7 +123,8 @@ void expect_backward(const std::string& what, const Biased& x) {
       const double scale = std::max(largest(expected), &got == &biases && !fp32 ? queries / 2 : 0);
       const double difference = max_difference(got.to_floats(), expected) / scale;
       EXPECT_TRUE(difference <= (fp32 ? 3e-5 : 5e-2))
-          << what << ", " << name << ", " << threads << " threads: off by " << difference;
+          << what << ", " << name_of(run.backend) << ", " << name << ", " << run.threads
+          << " threads: off by " << difference;
     };
     expect_close("query", query, truth.query);
     expect_close("key", key, truth.key);
@@ -243,7 +256,7 @@ TEST(DistanceBias, IsRefusedWhereItIsNotComputed) {
   const Biased x(self_attention(9, 2, 4, symmetric(2)), 3, 1);
   for (const AttentionBackend backend : {AttentionBackend::chunks, AttentionBackend::full}) {
     EXPECT_EQ(why_not(backend, x.spec).value_or("it can"),
-              "biases by distance are left to the fused backend and to the loop");
+              "biases by distance are left to the fused backend, to the loop and to OpenCL");
   }
   const auto error = [&](const std::function<void(Biased&)>& spoil) {
     Biased bad = x;

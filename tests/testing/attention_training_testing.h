@@ -108,14 +108,15 @@ struct TrainingInputs {
   }
 };
 
-/// Output of fused attention, in rows that begin as NaN.
+/// Output of fused attention, or of another backend, in rows that begin as NaN.
 struct FusedResult {
   Tensor out, logsumexp;
 
-  FusedResult(const AttentionSpec& spec, const TrainingInputs& x, int threads)
+  FusedResult(const AttentionSpec& spec, const TrainingInputs& x, int threads,
+              AttentionBackend backend = AttentionBackend::fused)
       : out(unwritten(x.out)), logsumexp(unwritten(x.logsumexp)) {
     const RelativePositions relative = x.relative();
-    attention(AttentionBackend::fused, spec,
+    attention(backend, spec,
               {.query = x.in.query,
                .key = x.in.key,
                .value = x.in.value,
@@ -126,9 +127,14 @@ struct FusedResult {
   }
 };
 
-/// The gradients in the form that this CPU takes, or in the given one.
+/// How gradients are computed: in the form that this CPU takes, in the given one, or by OpenCL.
+struct BackwardWay {
+  std::optional<BackwardForm> form = std::nullopt;
+  AttentionBackend backend = AttentionBackend::fused;
+};
+
 inline Gradients run_backward(const AttentionSpec& spec, const TrainingInputs& x, int threads,
-                              std::optional<BackwardForm> form = std::nullopt) {
+                              BackwardWay way = {}) {
   Tensor query = unwritten(x.in.query), key = unwritten(x.in.key), value = unwritten(x.in.value);
   Tensor content = unwritten(x.positions.content_bias);
   Tensor position = unwritten(x.positions.position_bias);
@@ -136,20 +142,23 @@ inline Gradients run_backward(const AttentionSpec& spec, const TrainingInputs& x
   const RelativePositions relative = x.relative();
   const RelativeGradients gradients = {content, position, keys};
   const bool given = spec.relative_positions;
-  attention_backward(spec,
-                     {.query = x.in.query,
-                      .key = x.in.key,
-                      .value = x.in.value,
-                      .out = x.out,
-                      .logsumexp = x.logsumexp,
-                      .out_gradient = x.out_gradient,
-                      .query_gradient = query,
-                      .key_gradient = key,
-                      .value_gradient = value,
-                      .relative = given ? &relative : nullptr,
-                      .relative_gradients = given ? &gradients : nullptr,
-                      .threads = threads},
-                     form.value_or(backward_form(spec, x.in.query.dtype())));
+  const AttentionBackwardArguments in = {.query = x.in.query,
+                                         .key = x.in.key,
+                                         .value = x.in.value,
+                                         .out = x.out,
+                                         .logsumexp = x.logsumexp,
+                                         .out_gradient = x.out_gradient,
+                                         .query_gradient = query,
+                                         .key_gradient = key,
+                                         .value_gradient = value,
+                                         .relative = given ? &relative : nullptr,
+                                         .relative_gradients = given ? &gradients : nullptr,
+                                         .threads = threads};
+  if (way.backend == AttentionBackend::fused) {
+    attention_backward(spec, in, way.form.value_or(backward_form(spec, x.in.query.dtype())));
+  } else {
+    attention_backward(way.backend, spec, in);
+  }
   Gradients result = {query.to_floats(), key.to_floats(), value.to_floats(), {}, {}, {}};
   if (!given) return result;
   result.content_bias = content.to_floats();

@@ -18,6 +18,7 @@ _STYLES = {
     "loop": ("loop (diagonals)", "#9467bd", "s"),
     "chunks": ("chunks (overlapping blocks)", "#2ca02c", "^"),
     "fused": ("fused", "#d62728", "o"),
+    "opencl": ("opencl", "#1f77b4", "D"),
     "full": ("full n²", "#7f7f7f", "x"),
 }
 

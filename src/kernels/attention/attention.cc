@@ -7,15 +7,17 @@
 #include "core/error.h"
 #include "kernels/attention/backends.h"
 #include "kernels/attention/fused.h"
+#include "kernels/opencl/attention.h"
 
 namespace longformer::kernels {
 namespace {
 
-constexpr std::array<std::pair<AttentionBackend, std::string_view>, 4> kNames = {{
+constexpr std::array<std::pair<AttentionBackend, std::string_view>, 5> kNames = {{
     {AttentionBackend::loop, "loop"},
     {AttentionBackend::chunks, "chunks"},
     {AttentionBackend::fused, "fused"},
     {AttentionBackend::full, "full"},
+    {AttentionBackend::opencl, "opencl"},
 }};
 
 void check_shape(const char* name, const Tensor& tensor, const Shape& expected) {
@@ -140,12 +142,19 @@ void run_in_fp32(Backend backend, const AttentionSpec& spec, const AttentionArgu
   const Tensor key = in.key.to(DType::f32);
   const Tensor value = in.value.to(DType::f32);
   Tensor wide(in.out.shape(), DType::f32);
+  const Tensor relative_keys = in.relative != nullptr ? in.relative->keys.to(DType::f32) : Tensor();
+  std::optional<RelativePositions> relative;
+  if (in.relative != nullptr) {
+    relative.emplace(RelativePositions{in.relative->content_bias, in.relative->position_bias,
+                                       relative_keys, in.relative->kind_scores});
+  }
   backend(spec, {.query = query,
                  .key = key,
                  .value = value,
                  .out = wide,
                  .logsumexp = in.logsumexp,
                  .threads = in.threads,
+                 .relative = relative ? &*relative : nullptr,
                  .distance_bias = in.distance_bias,
                  .distance_keys = in.distance_keys});
   const float* source = wide.data<float>();
@@ -189,16 +198,19 @@ AttentionBackend attention_backend(const std::string& name) {
   for (const auto& [backend, known] : kNames) {
     if (known == name) return backend;
   }
-  fail("attention backend: expected loop, chunks, fused or full, found \"{}\"", name);
+  fail("attention backend: expected loop, chunks, fused, full or opencl, found \"{}\"", name);
 }
 
 std::optional<std::string> why_not(AttentionBackend backend, const AttentionSpec& spec) {
   if (backend == AttentionBackend::fused) return std::nullopt;
+  if (backend == AttentionBackend::opencl) return why_not_opencl(spec);
   if (spec.dropout.active()) return "dropout of probabilities is left to the fused backend";
-  if (spec.relative_positions) return "relative positions are left to the fused backend";
+  if (spec.relative_positions) {
+    return "relative positions are left to the fused backend and to OpenCL";
+  }
   if (spec.distance_keys) return "keys of distances are left to the fused backend";
   if (spec.distance_bias && backend != AttentionBackend::loop) {
-    return "biases by distance are left to the fused backend and to the loop";
+    return "biases by distance are left to the fused backend, to the loop and to OpenCL";
   }
   return backend == AttentionBackend::chunks ? why_not_chunks(spec) : std::nullopt;
 }
@@ -219,6 +231,9 @@ void attention(AttentionBackend backend, const AttentionSpec& spec, const Attent
       break;
     case AttentionBackend::full:
       run_in_fp32(attention_full, spec, in);
+      break;
+    case AttentionBackend::opencl:
+      run_in_fp32(attention_opencl, spec, in);
       break;
     case AttentionBackend::fused:
       attention_fused(spec, in);

@@ -103,11 +103,12 @@ struct AttentionBackwardArguments {
 };
 
 /// `loop` goes diagonal by diagonal, `chunks` by overlapping blocks of twice the reach, `fused`
-/// keeps an online softmax over tiles, `full` materialises all nq·nk scores of a head.
-enum class AttentionBackend { loop, chunks, fused, full };
+/// keeps an online softmax over tiles, `full` materialises all nq·nk scores of a head. `opencl`
+/// runs on a device of OpenCL, without stored scores either.
+enum class AttentionBackend { loop, chunks, fused, full, opencl };
 
 std::string_view name_of(AttentionBackend backend);
-/// Parses loop, chunks, fused or full. Throws Error for anything else.
+/// Parses loop, chunks, fused, full or opencl. Throws Error for anything else.
 AttentionBackend attention_backend(const std::string& name);
 
 /// Why the backend cannot run the spec; nothing when it can.
@@ -121,5 +122,11 @@ void attention(AttentionBackend backend, const AttentionSpec& spec, const Attent
 /// by tile; sums are in fp32. The same bits every time for the same number of threads. Throws Error
 /// when shapes and dtypes disagree with the spec.
 void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in);
+
+/// Why the backend cannot compute gradients of the spec; nothing when it can.
+std::optional<std::string> why_not_backward(AttentionBackend backend, const AttentionSpec& spec);
+/// The gradients by a backend of one's choice.
+void attention_backward(AttentionBackend backend, const AttentionSpec& spec,
+                        const AttentionBackwardArguments& in);
 
 }  // namespace longformer::kernels

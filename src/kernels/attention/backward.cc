@@ -11,6 +11,7 @@
 #include "kernels/attention/backends.h"
 #include "kernels/attention/products.h"
 #include "kernels/attention/products_backward.h"
+#include "kernels/opencl/attention.h"
 
 namespace longformer::kernels {
 namespace {
@@ -286,8 +287,9 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgume
   attention_backward(spec, in, backward_form(spec, in.query.dtype()));
 }
 
-void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in,
-                        BackwardForm form) {
+namespace {
+
+void check_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in) {
   check(spec);
   check_inputs(spec, {.query = in.query,
                       .key = in.key,
@@ -298,6 +300,67 @@ void attention_backward(const AttentionSpec& spec, const AttentionBackwardArgume
                       .distance_bias = in.distance_bias,
                       .distance_keys = in.distance_keys});
   check_gradients(spec, in);
+}
+
+/// Runs a backward pass that computes in fp32 on tensors of either dtype.
+void run_in_fp32(const AttentionSpec& spec, const AttentionBackwardArguments& in) {
+  if (in.query.dtype() == DType::f32) return attention_backward_opencl(spec, in);
+  const auto wide = [](const Tensor& narrow) { return narrow.to(DType::f32); };
+  const Tensor query = wide(in.query), key = wide(in.key), value = wide(in.value);
+  const Tensor out = wide(in.out), out_gradient = wide(in.out_gradient);
+  Tensor to_query(query.shape(), DType::f32), to_key(key.shape(), DType::f32);
+  Tensor to_value(value.shape(), DType::f32), relative_keys, to_relative;
+  std::optional<RelativePositions> relative;
+  std::optional<RelativeGradients> to;
+  if (in.relative != nullptr) {
+    relative_keys = wide(in.relative->keys);
+    to_relative = Tensor(relative_keys.shape(), DType::f32);
+    relative.emplace(RelativePositions{in.relative->content_bias, in.relative->position_bias,
+                                       relative_keys, nullptr});
+    to.emplace(RelativeGradients{in.relative_gradients->content_bias,
+                                 in.relative_gradients->position_bias, to_relative, nullptr});
+  }
+  attention_backward_opencl(spec, {.query = query,
+                                   .key = key,
+                                   .value = value,
+                                   .out = out,
+                                   .logsumexp = in.logsumexp,
+                                   .out_gradient = out_gradient,
+                                   .query_gradient = to_query,
+                                   .key_gradient = to_key,
+                                   .value_gradient = to_value,
+                                   .relative = relative ? &*relative : nullptr,
+                                   .relative_gradients = to ? &*to : nullptr,
+                                   .distance_bias = in.distance_bias,
+                                   .distance_bias_gradient = in.distance_bias_gradient,
+                                   .threads = in.threads});
+  write(numbers(to_query), in.query_gradient, 0);
+  write(numbers(to_key), in.key_gradient, 0);
+  write(numbers(to_value), in.value_gradient, 0);
+  if (to) write(numbers(to_relative), in.relative_gradients->keys, 0);
+}
+
+}  // namespace
+
+std::optional<std::string> why_not_backward(AttentionBackend backend, const AttentionSpec& spec) {
+  if (backend == AttentionBackend::fused) return std::nullopt;
+  if (backend == AttentionBackend::opencl) return why_not_opencl(spec);
+  return "the backward pass is left to the fused backend and to OpenCL";
+}
+
+void attention_backward(AttentionBackend backend, const AttentionSpec& spec,
+                        const AttentionBackwardArguments& in) {
+  if (backend == AttentionBackend::fused) return attention_backward(spec, in);
+  check_backward(spec, in);
+  if (const auto reason = why_not_backward(backend, spec)) {
+    fail("attention backend {}: {}", name_of(backend), *reason);
+  }
+  run_in_fp32(spec, in);
+}
+
+void attention_backward(const AttentionSpec& spec, const AttentionBackwardArguments& in,
+                        BackwardForm form) {
+  check_backward(spec, in);
   if (in.relative_gradients != nullptr && in.relative_gradients->kind_scores != nullptr) {
     Tensor& sums = *in.relative_gradients->kind_scores;
     std::fill_n(sums.data<float>(), sums.size(), 0.0f);

@@ -1,0 +1,23 @@
+// Attention on a device of OpenCL: an online softmax over tiles of keys in local memory. Memory is
+// that of the inputs, the output and one number for each row.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "kernels/attention/attention.h"
+
+namespace longformer::kernels {
+
+/// Why the device cannot run the spec; nothing when it can.
+std::optional<std::string> why_not_opencl(const AttentionSpec& spec);
+
+/// Like attention(), for a checked spec and fp32 tensors of the right shapes. Throws Error when
+/// there is no OpenCL, no device, or one that cannot run it.
+void attention_opencl(const AttentionSpec& spec, const AttentionArguments& in);
+
+/// Like attention_backward(), for a checked spec and fp32 tensors. Nothing is added by two work
+/// items to one number, so the same bits come out every time.
+void attention_backward_opencl(const AttentionSpec& spec, const AttentionBackwardArguments& in);
+
+}  // namespace longformer::kernels
