@@ -329,13 +329,14 @@ void Trainer::check_plan(const TrainingPlan& plan) const {
           setup_.options.output_dir);
   for (const Phase& phase : setup_.phases) {
     if (phase.steps == 0 || phase.warmup_steps <= phase.steps) continue;
-    note(fmt::format(
-        "{}the warm-up of {} steps is longer than the training of {}: the learning rate ends at {:.3g} "
-        "of {:.3g}",
-        phase.name.empty() ? "" : phase.name + ": ", phase.warmup_steps, phase.steps,
-        phase.learning_rate * static_cast<double>(phase.steps) /
-            static_cast<double>(phase.warmup_steps),
-        phase.learning_rate));
+    note(
+        fmt::format("{}the warm-up of {} steps is longer than the training of {}: the learning "
+                    "rate ends at {:.3g} "
+                    "of {:.3g}",
+                    phase.name.empty() ? "" : phase.name + ": ", phase.warmup_steps, phase.steps,
+                    phase.learning_rate * static_cast<double>(phase.steps) /
+                        static_cast<double>(phase.warmup_steps),
+                    phase.learning_rate));
   }
 }
 

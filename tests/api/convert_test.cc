@@ -423,7 +423,7 @@ const std::vector<GivenOption> kGiven = {
 };
 
 TEST_F(ConvertTest, RefusesOptionsThatTheTargetDoesNotHave) {
-  const std::set<std::string> of_all = {"format", "overwrite", "merge_adapter"};
+  const std::set<std::string> of_all = {"format", "overwrite", "merge_adapter", "int8_skip"};
   ConvertOptions listed;
   EXPECT_EQ(kGiven.size() + of_all.size(), fields(listed).size());
   std::vector<std::string> targets = conversion_targets();
