@@ -15,6 +15,7 @@ typedef GLUE(int, VEC) ints;
 #define STORE(value, to) GLUE(vstore, VEC)(value, 0, to)
 #define UNITS (DIMS / VEC)
 #define BLOCKS (TILE / VEC)
+#define HELD (UNITS % 4 == 0 ? 4 : UNITS % 3 == 0 ? 3 : UNITS % 2 == 0 ? 2 : 1)
 #define KERNEL __kernel __attribute__((reqd_work_group_size(LANES, 1, 1)))
 
 // Kinds of keys and of queries, as in kernels/attention/backends.h.
@@ -107,6 +108,27 @@ void add_row(float weight, __local const float* row, float* sums) {
   }
 }
 
+// Adds the rows of a tile, each times its weight.
+void add_rows(const float* weights, __local const float* rows, float* sums) {
+  ints zeros = 0;
+  for (int b = 0; b < BLOCKS; ++b) zeros |= LOAD(weights + b * VEC) == (floats)(0.0f);
+  if (any(zeros)) {
+    for (int k = 0; k < TILE; ++k) add_row(weights[k], rows + k * DIMS, sums);
+    return;
+  }
+  // So many vectors stay in registers.
+  for (int u = 0; u < UNITS; u += HELD) {
+    floats held[HELD];
+    for (int h = 0; h < HELD; ++h) held[h] = LOAD(sums + (u + h) * VEC);
+    for (int k = 0; k < TILE; ++k) {
+      for (int h = 0; h < HELD; ++h) {
+        held[h] = fma((floats)(weights[k]), LOAD(rows + k * DIMS + (u + h) * VEC), held[h]);
+      }
+    }
+    for (int h = 0; h < HELD; ++h) STORE(held[h], sums + (u + h) * VEC);
+  }
+}
+
 void add_global_row(float weight, __global const float* row, float* sums) {
   if (weight == 0) return;
   for (int u = 0; u < UNITS; ++u) {
@@ -121,6 +143,21 @@ void clear(float* sums) {
 // A row of so many numbers, with zeros behind it.
 void read_row(__global const float* from, int count, float* row) {
   for (int c = 0; c < DIMS; ++c) row[c] = c < count ? from[c] : 0.0f;
+}
+
+// VEC numbers of a row, with zeros behind its end.
+floats part_of(__global const float* row, int begin, int count) {
+  if (begin + VEC <= count) return LOAD(row + begin);
+  float part[VEC];
+  for (int e = 0; e < VEC; ++e) part[e] = begin + e < count ? row[begin + e] : 0.0f;
+  return LOAD(part);
+}
+
+// Writes VEC numbers of a row as a part of a column.
+void put_column(floats numbers, int k, int begin, __local float* columns) {
+  float part[VEC];
+  STORE(numbers, part);
+  for (int e = 0; e < VEC; ++e) columns[(begin + e) * TILE + k] = part[e];
 }
 
 void add_to_row(__global const float* from, float* row) {
@@ -244,12 +281,12 @@ KERNEL void attend(__global const Task* tasks, Sizes sizes, __global const int4*
     place_keys(&task, in_window, dilation, begin, count, kinds, global_keys, places, key_rows,
                lane);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int i = lane; i < TILE * DIMS; i += LANES) {
-      const int k = i / DIMS, c = i % DIMS;
-      const int there = key_rows[k] >= 0 && c < d;
-      const long at = ((long)task.head * sizes.keys + key_rows[k]) * d + c;
-      columns[c * TILE + k] = there ? key[at] : 0.0f;
-      values[i] = there ? value[at] : 0.0f;
+    for (int i = lane; i < TILE * UNITS; i += LANES) {
+      const int k = i / UNITS, c = i % UNITS * VEC;
+      const int there = key_rows[k] >= 0;
+      const long at = there ? ((long)task.head * sizes.keys + key_rows[k]) * d : 0;
+      put_column(part_of(key + at, c, there ? d : 0), k, c, columns);
+      STORE(part_of(value + at, c, there ? d : 0), values + i * VEC);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const int2 seen = in_window ? own.window : own.whole;
@@ -273,7 +310,7 @@ KERNEL void attend(__global const Task* tasks, Sizes sizes, __global const int4*
       }
       denominator = fma(denominator, factor, sum_of(part));
       largest = highest;
-      for (int k = 0; k < TILE; ++k) add_row(scores[k], values + k * DIMS, sums);
+      add_rows(scores, values, sums);
     }
   }
   if (own.row < 0) return;
@@ -361,14 +398,14 @@ KERNEL void send_to_queries(
     place_keys(&task, in_window, dilation, begin, count, kinds, global_keys, places, key_rows,
                lane);
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int i = lane; i < TILE * DIMS; i += LANES) {
-      const int k = i / DIMS, c = i % DIMS;
-      const int there = key_rows[k] >= 0 && c < d;
-      const long at = ((long)task.head * sizes.keys + key_rows[k]) * d + c;
-      const float number = there ? key[at] : 0.0f;
-      columns[c * TILE + k] = number;
-      key_values[i] = number;
-      value_columns[c * TILE + k] = there ? value[at] : 0.0f;
+    for (int i = lane; i < TILE * UNITS; i += LANES) {
+      const int k = i / UNITS, c = i % UNITS * VEC;
+      const int there = key_rows[k] >= 0;
+      const long at = there ? ((long)task.head * sizes.keys + key_rows[k]) * d : 0;
+      const floats numbers = part_of(key + at, c, there ? d : 0);
+      put_column(numbers, k, c, columns);
+      STORE(numbers, key_values + i * VEC);
+      put_column(part_of(value + at, c, there ? d : 0), k, c, value_columns);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const int2 seen = in_window ? own.window : own.whole;
@@ -377,16 +414,16 @@ KERNEL void send_to_queries(
                        columns, places, scores)) {
       multiply(gradient, value_columns, given);
       send_scores_back(shift, delta, scores, given);
-      for (int k = 0; k < TILE; ++k) {
-        add_row(given[k], key_values + k * DIMS, sums);
+      add_rows(given, key_values, sums);
 #if RELATIVE
+      for (int k = 0; k < TILE; ++k) {
         if (given[k] != 0) {
           const int steps = (own.position - task.residue - places[k] * dilation) / dilation;
           add_global_row(given[k], relative + ((long)task.head * sizes.distances + steps) * DIMS,
                          sums);
         }
-#endif
       }
+#endif
     }
   }
   if (own.row < 0) return;
@@ -525,10 +562,8 @@ KERNEL void send_to_keys(
           part += back;
         }
         sum += sum_of(part);
-        for (int j = 0; j < TILE; ++j) {
-          add_row(scores[j], gradient_values + j * DIMS, value_sum);
-          add_row(given[j], query_values + j * DIMS, key_sum);
-        }
+        add_rows(scores, gradient_values, value_sum);
+        add_rows(given, query_values, key_sum);
       }
     }
   }

@@ -85,4 +85,6 @@ class TestDevice:
     def test_cache_that_cannot_be_written(self, monkeypatch, tmp_path):
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+        # PoCL finds no device when it cannot write its own cache.
+        monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
         bench().works()
