@@ -133,7 +133,7 @@ TEST(BandAttention, SaysWhatIsWrong) {
   EXPECT_EQ(error_of({.global_positions = {-1}}),
             "band attention: expected global positions in 0 … 9, found -1");
   EXPECT_EQ(error_of({.backend = "dense"}),
-            "attention backend: expected loop, chunks, fused or full, found \"dense\"");
+            "attention backend: expected loop, chunks, fused, full or opencl, found \"dense\"");
   EXPECT_EQ(error_of({.causal = true, .backend = "chunks"}),
             "attention backend chunks: overlapping blocks cannot be causal");
   EXPECT_EQ(error_of({.threads = -1}),
