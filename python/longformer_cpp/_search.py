@@ -9,7 +9,7 @@ import pathlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from . import _native
 from ._batches import Batch, about_option
@@ -517,7 +517,7 @@ class SearchIndex:
             behind = (parts[0].score - part.score) / max(abs(parts[0].score), 1e-6)
             rank = one.logit - search_weight * behind
             begin, end = one.begin + part.begin, one.end + part.begin
-            place = _native.place_of(part._places, begin, end)
+            place = cast("tuple[str, int, int] | None", _native.place_of(part._places, begin, end))
             answers.append(RetrievedAnswer(part.file, begin, end, one.text, one.score, one.logit, rank, part, place))
         return sorted(answers, key=lambda answer: -answer.rank)[:top_k]
 
