@@ -43,10 +43,10 @@ void attention_opencl(const AttentionSpec& spec, const AttentionArguments& in) {
   const std::size_t sums = static_cast<std::size_t>(plan.sizes.heads * in.query.dimension(1)) * 4;
   Buffer logsumexp =
       Buffer::result(device, in.logsumexp != nullptr ? in.logsumexp->data<float>() : nullptr, sums);
-  run(device, program, "attend", {tasks.size(), static_cast<std::size_t>(tiles.lanes)},
-      {groups, plan.sizes, from.heads, from.rows, from.listed, from.kinds, from.global_keys,
-       from.query, from.key, from.value, from.biases, from.relative, from.content_bias,
-       from.position_bias, out, logsumexp});
+  run(device, program, "attend", {tasks.size(), static_cast<std::size_t>(tiles.lanes)}, groups,
+      plan.sizes, from.heads, from.rows, from.listed, from.kinds, from.global_keys, from.query,
+      from.key, from.value, from.biases, from.relative, from.content_bias, from.position_bias, out,
+      logsumexp);
   out.read();
   logsumexp.read();
 }

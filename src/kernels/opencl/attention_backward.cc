@@ -34,10 +34,10 @@ void send_to_queries(const Pass& pass, Tensor& gradient) {
   const Buffer groups = buffer_of(pass.device, tasks);
   Buffer to = result_of(pass.device, gradient);
   const DeviceInputs& from = pass.from;
-  run(pass.device, pass.program, "send_to_queries", pass.groups(tasks.size()),
-      {groups, pass.plan.sizes, from.heads, from.rows, from.listed, from.kinds, from.global_keys,
-       from.query, from.key, from.value, from.biases, from.relative, from.content_bias,
-       from.position_bias, pass.logsumexp, pass.deltas, pass.out_gradient, to});
+  run(pass.device, pass.program, "send_to_queries", pass.groups(tasks.size()), groups,
+      pass.plan.sizes, from.heads, from.rows, from.listed, from.kinds, from.global_keys, from.query,
+      from.key, from.value, from.biases, from.relative, from.content_bias, from.position_bias,
+      pass.logsumexp, pass.deltas, pass.out_gradient, to);
   to.read();
 }
 
@@ -58,27 +58,10 @@ std::vector<float> send_to_keys(const Pass& pass, Tensor& key_gradient, Tensor& 
   const DeviceInputs& from = pass.from;
   for (const std::vector<Task>& tasks : pass.plan.key_tasks()) {
     const Buffer groups = buffer_of(pass.device, tasks);
-    run(pass.device, pass.program, "send_to_keys", pass.groups(tasks.size()),
-        {groups,
-         pass.plan.sizes,
-         from.heads,
-         from.rows,
-         from.listed,
-         from.kinds,
-         from.global_keys,
-         from.query,
-         from.key,
-         from.value,
-         from.biases,
-         from.relative,
-         from.content_bias,
-         from.position_bias,
-         pass.logsumexp,
-         pass.deltas,
-         pass.out_gradient,
-         keys,
-         values,
-         key_sums});
+    run(pass.device, pass.program, "send_to_keys", pass.groups(tasks.size()), groups,
+        pass.plan.sizes, from.heads, from.rows, from.listed, from.kinds, from.global_keys,
+        from.query, from.key, from.value, from.biases, from.relative, from.content_bias,
+        from.position_bias, pass.logsumexp, pass.deltas, pass.out_gradient, keys, values, key_sums);
     keys.read();
   }
   values.read();
@@ -98,10 +81,10 @@ std::vector<float> send_to_steps(const Pass& pass, const std::vector<Task>& task
   Buffer relative =
       result_of(pass.device, relative_gradient != nullptr ? *relative_gradient : none);
   const DeviceInputs& from = pass.from;
-  run(pass.device, pass.program, "send_to_steps", pass.groups(tasks.size()),
-      {groups, pass.plan.sizes, from.heads, from.rows, of_documents, from.kinds, from.query,
-       from.key, from.value, from.biases, from.relative, from.content_bias, from.position_bias,
-       pass.logsumexp, pass.deltas, pass.out_gradient, step_sums, relative});
+  run(pass.device, pass.program, "send_to_steps", pass.groups(tasks.size()), groups,
+      pass.plan.sizes, from.heads, from.rows, of_documents, from.kinds, from.query, from.key,
+      from.value, from.biases, from.relative, from.content_bias, from.position_bias, pass.logsumexp,
+      pass.deltas, pass.out_gradient, step_sums, relative);
   relative.read();
   step_sums.read();
   return sums;
@@ -175,7 +158,7 @@ void attention_backward_opencl(const AttentionSpec& spec, const AttentionBackwar
   const Buffer deltas(device, nullptr, at(in.logsumexp.size()) * sizeof(float));
   const Pass pass = {device, program, plan, from, logsumexp, deltas, out_gradient};
   const auto groups = static_cast<std::size_t>(divide_up(in.logsumexp.size(), tiles.lanes));
-  run(device, program, "sum_outputs", pass.groups(groups), {plan.sizes, out, out_gradient, deltas});
+  run(device, program, "sum_outputs", pass.groups(groups), plan.sizes, out, out_gradient, deltas);
   if (plan.sizes.queries > 0) send_to_queries(pass, in.query_gradient);
   const std::vector<float> key_sums = send_to_keys(pass, in.key_gradient, in.value_gradient);
   if (spec.relative_positions) send_to_positions(pass, in, key_sums);

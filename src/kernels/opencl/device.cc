@@ -315,8 +315,8 @@ void Buffer::read() {
   device_->expect(cl.finish(device_->queue()), "finish");
 }
 
-void run(Device& device, Program& program, const char* name, Groups groups,
-         std::initializer_list<Argument> arguments) {
+void run_with(Device& device, Program& program, const char* name, Groups groups,
+              std::span<const Argument> arguments) {
   if (groups.count == 0) return;
   const Library& cl = library();
   const KernelId kernel = program.kernel(name);

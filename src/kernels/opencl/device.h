@@ -1,9 +1,9 @@
 // A device of OpenCL, its compiled programs, and memory on it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,7 +29,7 @@ struct DeviceFacts {
 /// The kernels of one build.
 class Program {
  public:
-  Program(ProgramId program) : program_(program) {}
+  explicit Program(ProgramId program) : program_(program) {}
   /// Throws Error when the program has no such kernel.
   KernelId kernel(const char* name);
 
@@ -99,21 +99,29 @@ class Buffer {
   Memory memory_ = nullptr;
 };
 
-/// An argument of a kernel.
+/// An argument of a kernel: a buffer, or a value.
 struct Argument {
-  Argument(const Buffer& buffer) : data(&buffer.memory()), bytes(sizeof(Memory)) {}
-  template <typename Value>
-  Argument(const Value& value) : data(&value), bytes(sizeof(Value)) {}
-
   const void* data;
   std::size_t bytes;
 };
+inline Argument argument_of(const Buffer& buffer) { return {&buffer.memory(), sizeof(Memory)}; }
+template <typename Value>
+Argument argument_of(const Value& value) {
+  return {&value, sizeof(Value)};
+}
 
-/// Runs so many groups of so many work items.
+/// So many groups of so many work items.
 struct Groups {
   std::size_t count, size;
 };
+void run_with(Device& device, Program& program, const char* name, Groups groups,
+              std::span<const Argument> arguments);
+
+/// Runs a kernel.
+template <typename... Values>
 void run(Device& device, Program& program, const char* name, Groups groups,
-         std::initializer_list<Argument> arguments);
+         const Values&... values) {
+  run_with(device, program, name, groups, std::array{argument_of(values)...});
+}
 
 }  // namespace longformer::kernels::opencl
