@@ -225,6 +225,11 @@ std::vector<std::vector<std::string>> combinations(const AttentionBenchFlags& fl
 }
 
 void run_attention(const AttentionBenchFlags& flags, Messages& messages) {
+  if (flags.pattern != "band" && flags.backends != AttentionBenchFlags().backends &&
+      !flags.common.one_row) {
+    throw UsageError("--backend", "expected none beside --pattern " + flags.pattern +
+                                      ", which has one way of its own");
+  }
   if (flags.common.one_row) {
     measure_attention(flags);
     return;

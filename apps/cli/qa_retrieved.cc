@@ -35,8 +35,9 @@ class RetrievedRun {
         answerer_(QuestionAnswerer::load(asked.model.token_model_folder(),
                                          asked.model.load_options(messages))),
         retrieval_(inputs_of(asked), messages),
-        results_(asked.model, {"question", "file", "score", "logit", "begin", "end", "text", "part",
-                               "rank", "tokens", "error"}) {
+        results_(asked.model,
+                 {"question", "file", "score", "logit", "begin", "end", "place", "text", "part",
+                  "rank", "tokens", "truncated", "segments", "error"}) {
     // Passages of scripts with many tokens may be longer than a short model.
     if (options_.too_long == TooLong::refuse) {
       options_.too_long = TooLong::split;
@@ -61,6 +62,10 @@ class RetrievedRun {
           answers_in(parts, question, answerer_, options_, retrieval_.options());
       if (parts.empty()) {
         messages_.note(fmt::format("question {}: nothing found to read", in_quotes(question)));
+      }
+      if (found.truncated > 0) {
+        messages_.note(fmt::format("question {}: {}, cut {}", in_quotes(question),
+                                   counted(found.tokens, "token"), grouped(found.truncated)));
       }
       if (results_.has_rows()) {
         write_json(question, parts, found, {search_seconds, seconds_since(begin)});
@@ -97,8 +102,11 @@ class RetrievedRun {
     for (const RetrievedPart& part : parts) read.emplace_back().add_members(to_json(part));
     JsonLine json;
     json.add("question", question).add_objects("answers", answers).add_objects("read", read);
-    json.add("tokens", found.tokens).add("search_seconds", times.search);
-    results_.add_list(json.add("seconds", times.all), "answers");
+    json.add("tokens", found.tokens).add("truncated", found.truncated);
+    json.add("segments", found.segments).add("search_seconds", times.search);
+    json.add("seconds", times.all);
+    // A table has a row for a question without an answer too.
+    found.answers.empty() ? results_.add(json) : results_.add_list(json, "answers");
   }
 
   const RetrievedQuestions& asked_;

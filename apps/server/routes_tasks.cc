@@ -16,7 +16,7 @@ namespace longformer::server {
 void refuse_outcome(const std::string& error, const std::vector<Remedy>& remedies,
                     std::string_view name) {
   throw failure_of(
-      Error(ErrorParts{.subject = std::string(name), .reason = error, .remedies = remedies}), name);
+      Error(ErrorParts{.reason = error, .option = std::string(name), .remedies = remedies}), name);
 }
 
 namespace {
@@ -70,7 +70,8 @@ HttpResponse answer_retrieved(Api& api, ApiCall& call, const QuestionAnswerer& a
     found =
         answers_in(read.parts, needed_text(call.body, "question"), answerer, options, read.options);
   } catch (const Error& error) {
-    throw failure_of(about_query(error, "question"), "question");
+    // A part that the reader refuses is no document of the client's.
+    refuse_outcome(error.reason(), error.remedies(), "question");
   }
   std::vector<JsonLine> answers;
   for (const RetrievedAnswer& one : found.answers) {
@@ -83,7 +84,7 @@ HttpResponse answer_retrieved(Api& api, ApiCall& call, const QuestionAnswerer& a
     if (one.answer.place) row.add_json("place", to_json(*one.answer.place));
     row.add("part", static_cast<std::int64_t>(one.part)).add("rank", one.rank);
   }
-  count(call.lengths, found.tokens, 0, std::ssize(read.parts));
+  count(call.lengths, found.tokens, found.truncated, found.segments);
   JsonLine json;
   json.add_objects("answers", answers).add_objects("read", parts_json(api, call.request, read));
   if (!read.note.empty()) json.add("note", read.note);

@@ -76,8 +76,10 @@ struct RetrievedAnswer {
 struct RetrievedAnswers {
   /// Best first.
   std::vector<RetrievedAnswer> answers;
-  /// Tokens that were read, with those of the question.
+  /// Tokens of all parts, with those of the question, before truncation.
   std::int64_t tokens = 0;
+  /// Tokens that TooLong::truncate cut off, and segments that were read.
+  std::int64_t truncated = 0, segments = 0;
 };
 
 /// The best answers.top_k answers in any of the parts. Throws Error for a question that is too long

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import _native
 from ._arrays import Batched, Document, FloatArray, as_array, documents_of, rows_like, shape_of, without_padding
-from ._checks import as_integer, as_one_or_more, as_path, as_text, lasting_name
+from ._checks import as_integer, as_one_or_more, as_path, as_text, found, lasting_name
 from ._embedding import Embedder, Passages
 from ._evaluation import Evaluation, evaluate
 from ._explanation import Explanation
@@ -522,7 +522,7 @@ def load(
     threads: int = 0,
     adapter: str | os.PathLike[str] | None = None,
     task: str = "",
-    int8_skip: Sequence[str] = (),
+    int8_skip: str | Sequence[str | int] = (),
     ranks: DocumentRanks | None = None,
 ) -> Model:
     """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the Hub, which is fetched
@@ -543,7 +543,10 @@ def load(
     call: the lock of the model would stay taken in the new process."""
     path = lasting_name(as_path(folder, "folder"))
     source = (path, dtype, threads, "" if adapter is None else lasting_name(as_path(adapter, "adapter")))
-    skipped = [str(layer) for layer in int8_skip]
+    if not isinstance(int8_skip, (str, Sequence)):
+        raise TypeError(f"int8_skip: expected numbers or names of layers, found {found(int8_skip)}")
+    named = int8_skip.split(",") if isinstance(int8_skip, str) else int8_skip
+    skipped = [str(layer).strip() for layer in named]
     options = {"dtype": dtype, "threads": threads, "adapter": source[3], "task": as_text(task, "task")}
     native = _native.Model(path, {**options, "int8_skip": skipped}, ranks)
     return Model(native, (*source, task, skipped), ranks)

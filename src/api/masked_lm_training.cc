@@ -23,6 +23,7 @@ void tell(const char* name, const engine::TrainingSet& rows, const TrainingCallb
   const engine::CollationReport& report = rows.report();
   callbacks.note(fmt::format("{}: {}, {}, {}", name, counted(report.documents, "document"),
                              counted(report.rows, "row"), counted(report.tokens, "token")));
+  for (const std::string& text : report.data.notes) callbacks.note(text);
   if (report.data.skipped > 0) {
     callbacks.note(fmt::format("left out {}; {}", counted(report.data.skipped, "broken record"),
                                report.data.first_skipped));

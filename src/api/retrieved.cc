@@ -154,6 +154,8 @@ RetrievedAnswers answers_in(const std::vector<RetrievedPart>& parts, const std::
       found.answers.push_back({answered, std::move(answer), rank});
     }
     found.tokens += outcome.tokens;
+    found.truncated += outcome.truncated;
+    found.segments += outcome.segments;
     ++answered;
   };
   answerer.answer(source, sink, answers);

@@ -66,7 +66,7 @@ class Reader {
     try {
       text.read(json_.get<std::string>());
     } catch (const Error& error) {
-      fail("{}: {}: {}", name_, key_, error.what());
+      fail("{}{}", where(), error.what());
     }
   }
   void operator()(const OptionField::Whole& number) const {
@@ -108,7 +108,12 @@ class Reader {
   static const char* kind(const std::vector<std::int64_t>*) { return "a list of whole numbers"; }
 
   [[noreturn]] void refuse(const char* expected) const {
-    fail("{}: {}: expected {}, found {}", name_, key_, expected, shown(json_));
+    fail("{}expected {}, found {}", where(), expected, shown(json_));
+  }
+
+  /// Messages begin with it; nothing where the caller says which option it is.
+  std::string where() const {
+    return name_.empty() ? std::string() : fmt::format("{}: {}: ", name_, key_);
   }
 
   const Json& json_;

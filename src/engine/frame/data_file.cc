@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 #include "core/input_file.h"
+#include "core/words.h"
 #include "formats/json.h"
 #include "longformer/document_files.h"
 #include "longformer/files.h"
@@ -369,10 +371,20 @@ std::string read_one_document(const std::string& path, const DataOptions& option
   return document_text(bytes, format, options.encoding, path);
 }
 
-std::vector<std::string> document_files_of(const std::string& path) {
+void note_left_out(const std::vector<std::string>& files, DataReport& report) {
+  if (files.empty()) return;
+  constexpr std::size_t kNamed = 3;
+  const auto named = std::span(files).first(std::min(files.size(), kNamed));
+  report.notes.push_back(fmt::format("left out {} whose names are those of no documents: {}{}",
+                                     counted(std::ssize(files), "file"), fmt::join(named, ", "),
+                                     named.size() < files.size() ? ", …" : ""));
+}
+
+std::vector<std::string> document_files_of(const std::string& path, DataReport& report) {
   FoundFiles found = find_files({path}, {}, [](std::size_t) {});
   require(found.errors.empty(), "{}", found.errors.empty() ? "" : found.errors.front());
   require(!found.files.empty(), FileName{path}, "expected documents in the folder, found none");
+  note_left_out(found.others, report);
   return std::move(found.files);
 }
 

@@ -111,8 +111,11 @@ std::string read_whole_text(const std::string& path, const DataOptions& options)
 /// longformer/document_files.h has it. Throws Error.
 std::string read_one_document(const std::string& path, const DataOptions& options);
 
-/// The files that stand for a file or a folder: the documents in it and below.
-std::vector<std::string> document_files_of(const std::string& path);
+/// The files that stand for a file or a folder: the documents in it and below. Other files are told
+/// in the report.
+std::vector<std::string> document_files_of(const std::string& path, DataReport& report);
+/// Tells in the report of files that are left out.
+void note_left_out(const std::vector<std::string>& files, DataReport& report);
 
 /// The lines of a file of a data set.
 TextLines lines_of(const std::string& path, const DataOptions& options);

@@ -123,6 +123,13 @@ bool has_requested_head(const models::EncoderConfig& config, const models::Weigh
   return task != nullptr && task->is_present(config, weights);
 }
 
+/// Throws Error for layers to skip without int8.
+const std::vector<std::string>& checked_skip(const LoadOptions& options) {
+  require(options.int8_skip.empty() || options.dtype == "int8", OptionName("int8_skip"),
+          "expected dtype int8 beside it, found {}", options.dtype);
+  return options.int8_skip;
+}
+
 models::Weights computing(models::Weights weights, const Compute& compute,
                           const std::vector<std::string>& skipped) {
   if (compute.int8) weights.use_int8(skipped);
@@ -166,7 +173,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
     : config(std::move(model_config)),
       dtype_name(options.dtype),
       compute(compute_of(options.dtype)),
-      weights(computing(std::move(stored), compute, options.int8_skip)),
+      weights(computing(std::move(stored), compute, checked_skip(options))),
       dtype(compute.dtype),
       threads(checked_threads(options.threads)),
       note(options.note),

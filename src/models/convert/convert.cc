@@ -216,7 +216,8 @@ void check_options(const ConvertOptions& options) {
   require(!int8 || options.format == "safetensors", OptionName("format"),
           "expected safetensors for int8, found {}", quote(options.format));
   require(int8 || options.int8_skip.empty(), OptionName("int8_skip"),
-          "expected dtype int8 beside it, found {}", quote(options.dtype));
+          "expected dtype int8 beside it, found {}",
+          options.dtype.empty() ? "none" : options.dtype);
 }
 
 /// Dtype of a weight in the target; absent if it keeps its dtype.

@@ -322,6 +322,7 @@ ClassificationData read_classification(const std::string& path, const DataOption
   Documents& documents = read.documents;
   data.report.skipped = report.skipped;
   data.report.first_skipped = report.first_skipped;
+  data.report.notes = std::move(report.notes);
   check_any(path, documents.size(), data.report);
   data.problem = settle_problem(documents, options, target, data.report);
   // fastText marks each class of a document by its name.

@@ -4,8 +4,11 @@
 #include <pugixml.hpp>
 #include <unordered_map>
 
+#include "core/words.h"
 #include "formats/json.h"
 #include "tasks/classification/classification_data.h"
+#include "text/charset.h"
+#include "text/unicode.h"
 
 namespace longformer::tasks {
 namespace {
@@ -98,7 +101,8 @@ HyperpartisanFiles hyperpartisan_files(const std::string& path) {
 std::string name_below(const fs::path& folder, const std::string& file) {
   fs::path name = fs::path(file).lexically_relative(folder);
   if (name.extension() == ".txt") name.replace_extension();
-  return name.generic_string();
+  const std::string text = name.generic_string();
+  return text::is_valid_utf8(text) ? text : text::utf8_text(text, "utf-8").text;
 }
 
 }  // namespace
@@ -106,13 +110,21 @@ std::string name_below(const fs::path& folder, const std::string& file) {
 std::vector<UnresolvedDocument> read_class_folders(const std::string& path,
                                                    const DataOptions& options, DataReport& report) {
   std::vector<UnresolvedDocument> documents;
+  std::vector<std::string> beside;
   for (const fs::path& folder : sorted_entries(path)) {
     const std::string label = folder.filename().string();
-    if (!fs::is_directory(folder) || label == "unsup") continue;
+    // macOS leaves the second kind in archives.
+    if (label.starts_with('.') || label == "__MACOSX" || label == "unsup") continue;
+    if (!fs::is_directory(folder)) {
+      beside.push_back(folder.string());
+      continue;
+    }
+    require(text::is_valid_utf8(label), FileName{path},
+            "expected names of classes in UTF-8, found {}", formats::quote(label));
     require(label != "train" && label != "test",
             "{}: expected a folder for each class, found {}: name {} itself", path, label,
             folder.string());
-    for (const std::string& file : document_files_of(folder.string())) {
+    for (const std::string& file : document_files_of(folder.string(), report)) {
       read_record(file, options, report, [&] {
         UnresolvedDocument document;
         document.place = file;
@@ -122,6 +134,11 @@ std::vector<UnresolvedDocument> read_class_folders(const std::string& path,
         documents.push_back(std::move(document));
       });
     }
+  }
+  if (!documents.empty() && !beside.empty()) {
+    report.notes.push_back(fmt::format("left out {} beside the folders of classes: {}{}",
+                                       counted(std::ssize(beside), "file"), beside.front(),
+                                       beside.size() > 1 ? ", …" : ""));
   }
   require(!documents.empty() || report.skipped > 0,
           "{}: expected a folder of documents for each class, found none", path);

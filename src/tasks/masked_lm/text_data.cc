@@ -10,7 +10,9 @@ namespace longformer::tasks {
 void read_texts(const std::string& path, const DataOptions& given, DataReport& report,
                 const std::function<void(const std::string&)>& take) {
   if (given.format.empty() && std::filesystem::is_directory(path)) {
-    for (const std::string& file : document_files_of(path)) read_texts(file, given, report, take);
+    for (const std::string& file : document_files_of(path, report)) {
+      read_texts(file, given, report, take);
+    }
     return;
   }
   DataOptions options = given;

@@ -187,6 +187,22 @@ class TestTraining:
         run("finetune", FIXTURES / "tiny_bert", "none", "--task", "classify", "--output-dir", "q", folder=classes).fails(1, "none: expected a folder of documents for each class")
 
 
+    def test_what_is_left_out_is_told(self, classes):
+        """Hidden folders are no classes; other files are named; a class whose name is no text ends the training before it begins."""
+        for name in (".git", "__MACOSX"):
+            (classes / "asis" / name).mkdir()
+            (classes / "asis" / name / "c.txt").write_text("x")
+        (classes / "asis" / "a" / "old.doc").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")
+        (classes / "asis" / "notes.txt").write_text("x")
+        verb = ["finetune", FIXTURES / "tiny_bert", "asis", "--task", "classify", "--truncate", "--max-steps", 1, "--output-dir", "o"]
+        said = run(*verb, folder=classes)
+        assert said.code == 0 and "labels: a, b" in said.err and "asis/a/old.doc" in said.err and "asis/notes.txt" in said.err
+        mlm = run("pretrain-mlm", FIXTURES / "tiny_roberta", "asis", "--output-dir", "q", "--max-steps", 1, folder=classes)
+        assert mlm.code == 0 and "asis/a/old.doc" in mlm.err
+        os.mkdir(os.fsencode(classes / "asis") + b"/k\xff")
+        run(*verb[:-1], "p", folder=classes).fails(1, "asis: expected names of classes in UTF-8")
+
+
 class TestBroken:
     """One clear line each; the other files are read."""
 

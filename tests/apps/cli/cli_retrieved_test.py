@@ -1,5 +1,6 @@
 """`qa` and `summarize` with --retrieve: what a search finds is read, and nothing else."""
 
+import csv
 import shutil
 
 import pytest
@@ -70,6 +71,24 @@ def test_what_is_read_is_what_the_search_finds(folder, longformer):
     for hit in found["hits"]:
         assert any(file == hit["file"] and begin <= hit["begin"] and hit["end"] <= end for file, begin, end in covered)
     assert sum(end - begin for _, begin, end in covered) <= sum(hit["end"] - hit["begin"] for hit in found["hits"]) + 3
+
+
+def test_what_is_cut_is_told(folder, longformer):
+    """A part that is longer than the reader is read in segments, or with --truncate cut, and rows say so."""
+    flags = ["a.txt", "--embedder", longformer, "--retrieve", 60, "--around", 4000]
+    row = answers(folder, *flags)
+    assert row["segments"] > 1 and row["truncated"] == 0
+    said = run("qa", READER, *flags, "--truncate", "--json", "--question", "were her people there?", folder=folder)
+    assert said.code == 0 and said.json[0]["truncated"] > 0 and "cut" in said.err
+
+
+def test_tables_have_all_questions(folder, longformer):
+    shutil.copy(FIXTURES / "documents" / "animals.epub", folder)
+    asked = ["--question", "zzz", "--question", "Who is Minka?"]
+    run("qa", READER, "animals.epub", "--retrieve", 2, "--around", 5, "--quiet", "-o", "x.csv", *asked, folder=folder)
+    with open(folder / "x.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["question"] for row in rows} == {"zzz", "Who is Minka?"} and "chapter" in rows[-1]["place"]
 
 
 def test_questions_come_from_stdin(folder):

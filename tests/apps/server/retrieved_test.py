@@ -57,6 +57,20 @@ def test_the_search_is_the_one_of_the_route(server, ids):
         assert any(part["document"] == hit["document"] and part["start"] <= hit["start"] and hit["end"] <= part["end"] for part in found["read"])
 
 
+def test_lengths_are_those_that_were_read(server, ids):
+    """Parts longer than the reader are read in segments, or cut, and the answer says so as without a search."""
+    text = TEXTS["a.txt"] * 40
+    ident = server.post("/documents", {"name": "long", "text": text}).works()["id"]
+    body = {"question": QUESTION, "retrieve": 60, "around": 100_000, "documents": [ident]}
+    whole, cut = server.post("/qa", body).works(), server.post("/qa?long=truncate", body)
+    plain = {query: server.post("/qa" + query, {"question": QUESTION, "context": text}).works() for query in ("", "?long=truncate")}
+    for found, other in ((whole, plain[""]), (cut.works(), plain["?long=truncate"])):
+        assert abs(found["tokens"] - other["tokens"]) <= 2 and abs(found["truncated"] - other["truncated"]) <= 2
+        assert abs(found["segments"] - other["segments"]) <= 1
+    assert int(cut.headers["x-truncated-tokens"]) == cut.json["truncated"] > 0
+    server.ask("DELETE", f"/documents/{ident}")
+
+
 def test_filters_and_documents_choose(server, ids):
     assert {part["name"] for part in asked(server, ids, filters={"of": "b"})["read"]} == {"b.txt"}
     assert {part["name"] for part in asked(server, {"c.txt": ids["c.txt"]})["read"]} == {"c.txt"}
@@ -91,7 +105,8 @@ def test_summaries(server, ids):
     ("/qa", {"retrieve": "many"}, 422, "retrieve"), ("/qa", {"around": -1}, 422, "around"), ("/qa", {"no_answer": True}, 422, "no_answer"),
     ("/qa", {"question": ""}, 400, "question"), ("/qa", {"documents": ["nobody"]}, 404, "nobody"), ("/qa", {"filters": {"yaer": 1}}, 422, "filters"),
     ("/qa", {"mode": "guess"}, 422, "mode"), ("/summarize", {"inputs": "a"}, 422, "`inputs`"), ("/summarize", {"question": None}, 422, "question"),
-    ("/summarize", {"question": "zzz", "mode": "words"}, 422, "found none"),
+    ("/summarize", {"question": "zzz", "mode": "words"}, 422, "found none"), ("/qa", {"question": "he was " * 9000}, 422, "`question`"),
+    ("/qa", {"retrieve": "3"}, 422, "`retrieve`: expected a whole number"),
 ])  # fmt: skip
 def test_wrong_requests_are_told(server, ids, path, change, status, words):
     body = {"question": QUESTION, "retrieve": 2, **change}
