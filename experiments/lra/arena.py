@@ -218,7 +218,7 @@ def tables(chosen):
         found = [row for row in rows if (row["tokens"], row["steps"], row["batch"], row["layers"], row["hidden"]) == (tokens, steps, batch, layers, hidden)]
         names = [name for name in (*TRIVIAL, *ROWS) if any(row["row"] == name for row in found)]
         seeds = max(row["seed"] for row in found)
-        yield (f"{tokens:,} tokens, {steps:,} steps of {batch} documents, {layers} layers of {hidden}, up to {seeds} seeds. "
+        yield (f"{tokens:,} tokens, {steps:,} steps of {batch} documents, {layers} layers of {hidden}, {seeds} {'seed' if seeds == 1 else 'seeds'} at most. "
                "Accuracy in per cent, mean ± standard deviation: larger is better.")  # fmt: skip
         yield accuracy_table(found, names)
         yield "Steps/s: larger is better. Memory of a training, seconds of a document in use: smaller is better."
