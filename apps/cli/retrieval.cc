@@ -22,7 +22,10 @@ void check(const RetrievalInputs& given) {
   if (reads_stdin) throw UsageError("--retrieve searches in files and folders, not in stdin");
   const bool needs_embedder = !inputs.files.empty() && given.reader.empty();
   if (needs_embedder && given.flags.embedder.empty()) {
-    throw UsageError("--embedder", "expected a model that makes the index of FILES, found none");
+    throw UsageError(
+        "--embedder",
+        "expected a model that makes the index of FILES, found none (an index of its own, "
+        "--index without FILES, is searched by words)");
   }
   check_filter(given.flags.query.filter);
   const bool is_of_words = given.flags.embedder.empty();

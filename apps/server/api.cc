@@ -42,11 +42,15 @@ bool fits(std::string_view pattern, std::string_view path, bool has_slashes,
   return path.empty();
 }
 
-void check_content_type(const std::string& type) {
+void check_content_type(const std::string& type, bool takes_documents) {
   if (type == "application/json") return;
+  std::string known = "application/json";
+  if (takes_documents) {
+    known = fmt::format("{}, text/plain, {}", known, fmt::join(document_media_types(), ", "));
+  }
   throw Failure(415, "Validation",
-                "expected requests with Content-Type: application/json, found " +
-                    (type.empty() ? "none" : "`" + type + "`"));
+                fmt::format("expected requests with Content-Type: {}, found {}", known,
+                            type.empty() ? "none" : "`" + type + "`"));
 }
 
 /// ?long, ?offsets and `truncate` mean the same on every route, and are wrong on every route.
@@ -138,7 +142,7 @@ std::optional<HttpResponse> Api::answer(ApiCall& call) {
   if (route.fields != nullptr) {
     const std::string type = content_type_of(call.request);
     if (!route.takes_text || !is_media_type_of_documents(type)) {
-      check_content_type(type);
+      check_content_type(type, route.takes_text);
       call.body = parse_object(call.request.body);
     }
   }

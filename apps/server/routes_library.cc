@@ -68,7 +68,8 @@ Upload upload_of(const ApiCall& call) {
     const Json given = json_of_address(request, "metadata");
     upload.name = *name;
     upload.metadata = metadata_of(&given);
-    if (type != "text/plain") {
+    // A program that knows no better says "text/plain" of a PDF too.
+    if (type != "text/plain" || may_be_document_file(request.body)) {
       upload.contents = contents_of(request.body, upload.name);
     } else {
       upload.contents.text = request.body;

@@ -122,7 +122,11 @@ def test_files_are_documents_by_their_media_types(server):
                                      (b"%PDF-1.4 no", "application/pdf", "PDF")):
         status, refused = put("x", body, media_type)
         assert status == 422 and "x: " in refused["error"] and reason in refused["error"], refused
-    assert put("x", b"a b", "application/msword")[0] == 415
+    status, refused = put("x", b"a b", "application/msword")
+    assert status == 415 and "text/plain" in refused["error"] and "application/epub+zip" in refused["error"]
+    # The bytes tell the kind of what is said to be text.
+    status, same = put("animals", (DOCUMENTS / "animals.epub").read_bytes(), "text/plain")
+    assert status == 200 and same["id"] == book["id"]
 
 
 def test_offsets_count_code_points(server):
