@@ -223,7 +223,7 @@ def tables(chosen):
         yield accuracy_table(found, names)
         yield "Steps/s: larger is better. Memory of a training, seconds of a document in use: smaller is better."
         yield cost_table(found, names)
-    yield "The paper's accuracy, for orientation only: other data, models and trainings."
+    yield "The paper's accuracy, for orientation only: other data, models and trainings. Larger is better."
     yield published_table()
 
 
