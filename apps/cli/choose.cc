@@ -173,8 +173,7 @@ void add_choose(CLI::App& program, Action& action) {
            "candidate scoring, which reads all of them together before the text. Each line of "
            "FILES is a JSON object with the text in context, the question in question and the "
            "answers in choices; or WikiHop's supports, query and candidates. A file may also be "
-           "one "
-           "list of objects, or one object, on one line or several. --stride is for candidate "
+           "one list of objects, or one object, on one line or several. --stride is for candidate "
            "scoring alone.",
        .examples = "longformer choose MODEL questions.jsonl --json\n"
                    "longformer choose MODEL wikihop.jsonl --stride 0\n"

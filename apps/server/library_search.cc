@@ -83,6 +83,16 @@ Offsets offsets_of(Api& api, const HttpRequest& request, const std::string& id) 
   return {request, counts_units(request) ? api.library().text(id, all) : std::string()};
 }
 
+const Offsets& DocumentOffsets::of(const std::string& id) {
+  auto found = known_.find(id);
+  if (found == known_.end()) {
+    Offsets offsets =
+        texts_ ? Offsets(request_, (*texts_)[std::stoull(id)]) : offsets_of(api_, request_, id);
+    found = known_.emplace(id, std::move(offsets)).first;
+  }
+  return found->second;
+}
+
 SearchQuery query_of(const Api& api, const ApiCall& call, const char* question) {
   SearchQuery query;
   query.question = needed_text(call.body, question);
@@ -103,7 +113,7 @@ SearchQuery query_of(const Api& api, const ApiCall& call, const char* question) 
   return query;
 }
 
-FoundPassages passages_for(Api& api, ApiCall& call, LibrarySearch search) {
+FoundPassages passages_for(Api& api, ApiCall& call, LibrarySearch& search) {
   SearchQuery& query = search.query;
   const auto third_stage = third_stage_of(api, call);
   const auto top_k = static_cast<std::size_t>(query.top_k);
@@ -146,7 +156,7 @@ RetrievedParts parts_for(Api& api, ApiCall& call, const char* question) {
   read_fields(fields(found.options), call.body);
   LibrarySearch search = {.query = query_of(api, call, question), .question = question};
   search.query.top_k = found.options.retrieve;
-  FoundPassages passages = passages_for(api, call, std::move(search));
+  FoundPassages passages = passages_for(api, call, search);
   found.note = std::move(passages.note);
   std::map<std::string, std::string> names;
   std::vector<SearchHit> hits;
@@ -171,12 +181,11 @@ RetrievedParts parts_for(Api& api, ApiCall& call, const char* question) {
   return found;
 }
 
-std::vector<JsonLine> parts_json(Api& api, const HttpRequest& request,
-                                 const RetrievedParts& found) {
+std::vector<JsonLine> parts_json(DocumentOffsets& offsets, const RetrievedParts& found) {
   std::vector<JsonLine> rows;
   for (std::size_t i = 0; i < found.parts.size(); ++i) {
     const RetrievedPart& part = found.parts[i];
-    const auto [start, end] = offsets_of(api, request, part.file).of(part.span);
+    const auto [start, end] = offsets.of(part.file).of(part.span);
     JsonLine& row = rows.emplace_back();
     row.add("document", part.file).add("name", found.names[i]);
     row.add("start", start).add("end", end);

@@ -2,6 +2,7 @@
 // read them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,24 @@ Error about_query(const Error& error, const char* question);
 /// Offsets of a document, whose text is only read where they are no code points.
 Offsets offsets_of(Api& api, const HttpRequest& request, const std::string& id);
 
+/// Those of many places in few documents: a text is read once.
+class DocumentOffsets {
+ public:
+  /// A document is an id of the library or, where there are texts, the index of one.
+  DocumentOffsets(Api& api, const HttpRequest& request,
+                  const std::optional<std::vector<std::string>>& texts = std::nullopt)
+      : api_(api), request_(request) {
+    if (texts) texts_ = *texts;
+  }
+  const Offsets& of(const std::string& id);
+
+ private:
+  Api& api_;
+  const HttpRequest& request_;
+  std::optional<std::span<const std::string>> texts_;
+  std::map<std::string, Offsets> known_;
+};
+
 /// The search that a request asks for; `question` is the member that has the question. Throws
 /// Failure.
 SearchQuery query_of(const Api& api, const ApiCall& call, const char* question);
@@ -47,7 +66,7 @@ struct FoundPassages {
 };
 
 /// The best passages, with the reranker that the request names. Throws Failure.
-FoundPassages passages_for(Api& api, ApiCall& call, LibrarySearch search);
+FoundPassages passages_for(Api& api, ApiCall& call, LibrarySearch& search);
 
 /// Whether a request has a model read only what a search finds: it has `retrieve`. Throws Failure
 /// where it has a text to read too, under one of these names.
@@ -66,7 +85,7 @@ struct RetrievedParts {
 /// Throws Failure.
 RetrievedParts parts_for(Api& api, ApiCall& call, const char* question);
 /// [{"document", "name", "start", "end", "place", "score", "metadata"}, …].
-std::vector<JsonLine> parts_json(Api& api, const HttpRequest& request, const RetrievedParts& found);
+std::vector<JsonLine> parts_json(DocumentOffsets& offsets, const RetrievedParts& found);
 
 /// Members of requests that search in the library, without the question.
 std::vector<ApiField> query_fields();

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <map>
 
 #include "event_stream.h"
 #include "failure.h"
@@ -217,20 +216,12 @@ std::optional<HttpResponse> search(Api& api, ApiCall& call) {
   LibrarySearch asked = {.query = query_of(api, call, "query"),
                          .texts = texts_to_search(api, call)};
   asked.query.top_k = whole_of(call.body, "top_k", 1, kMostHits).value_or(10);
-  const FoundPassages found = passages_for(api, call, std::move(asked));
+  const FoundPassages found = passages_for(api, call, asked);
   std::vector<JsonLine> hits;
-  std::map<std::string, Offsets> offsets;
-  const auto texts = texts_of(call.body, "texts");
+  DocumentOffsets offsets(api, call.request, asked.texts);
   for (const LibraryHit& hit : found.hits) {
-    auto known = offsets.find(hit.document);
-    if (known == offsets.end()) {
-      known = offsets
-                  .emplace(hit.document,
-                           texts ? Offsets(call.request, (*texts)[std::stoull(hit.document)])
-                                 : offsets_of(api, call.request, hit.document))
-                  .first;
-    }
-    hits.push_back(json_of(hit, texts.has_value(), known->second, call.request));
+    const Offsets& own = offsets.of(hit.document);
+    hits.push_back(json_of(hit, asked.texts.has_value(), own, call.request));
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   JsonLine json;

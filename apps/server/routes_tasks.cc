@@ -73,10 +73,11 @@ HttpResponse answer_retrieved(Api& api, ApiCall& call, const QuestionAnswerer& a
     // A part that the reader refuses is no document of the client's.
     refuse_outcome(error.reason(), error.remedies(), "question");
   }
+  DocumentOffsets offsets(api, call.request);
   std::vector<JsonLine> answers;
   for (const RetrievedAnswer& one : found.answers) {
     const std::string& document = read.parts[one.part].file;
-    const auto [start, end] = offsets_of(api, call.request, document).of(one.answer.span);
+    const auto [start, end] = offsets.of(document).of(one.answer.span);
     JsonLine& row = answers.emplace_back();
     row.add("answer", one.answer.text).add("score", one.answer.score);
     row.add("logit", one.answer.logit).add("document", document).add("name", read.names[one.part]);
@@ -86,7 +87,7 @@ HttpResponse answer_retrieved(Api& api, ApiCall& call, const QuestionAnswerer& a
   }
   count(call.lengths, found.tokens, found.truncated, found.segments);
   JsonLine json;
-  json.add_objects("answers", answers).add_objects("read", parts_json(api, call.request, read));
+  json.add_objects("answers", answers).add_objects("read", parts_json(offsets, read));
   if (!read.note.empty()) json.add("note", read.note);
   json.add_members(with_lengths(call.lengths).object());
   return json_response(json.object());

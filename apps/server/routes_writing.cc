@@ -179,8 +179,9 @@ std::string retrieved_text(Api& api, ApiCall& call, Writing& writing) {
   }
   std::string text = joined_text(found.parts);
   call.lengths.characters += characters_of(text);
+  DocumentOffsets offsets(api, call.request);
   JsonLine json;
-  json.add_objects("read", parts_json(api, call.request, found));
+  json.add_objects("read", parts_json(offsets, found));
   if (!found.note.empty()) json.add("note", found.note);
   writing.read = json.object();
   return text;

@@ -1,4 +1,4 @@
-// Which layers of a model are multiplied as 8-bit whole numbers, and how folders say so
+// The layers of a model that are multiplied as 8-bit whole numbers, and how folders name them
 // (docs/int8.md).
 #pragma once
 
