@@ -390,22 +390,25 @@ void add_bench(CLI::App& program, Action& action) {
   const auto threads = std::make_shared<std::int64_t>(0);
   verb.add_flag(
       "--report", *report,
-      "measure attention, forward passes and training steps of Longformer-base, and print "
-      "the table for docs/benchmarks.md with the name of the CPU");
-  const auto config = std::make_shared<std::string>();
-  verb.add_option("--config", *config,
-                  "report a model of this config.json in place of Longformer-base")
+      "measure attention, forward passes, training steps and writing, and print the table for "
+      "docs/benchmarks.md with the name of the CPU");
+  const auto configs = std::make_shared<std::vector<std::string>>();
+  add_repeatable(verb, "--config", *configs,
+                 "of --report: a config.json in place of Longformer-base, LED-base or the "
+                 "Transformer-XL, by its model_type; may be repeated")
       ->type_name("FILE");
   add_threads(verb, *threads);
   verb.require_subcommand(0, 1);
-  verb.callback([&verb, &action, report, config, threads] {
+  verb.callback([&verb, &action, report, configs, threads] {
     if (!verb.get_subcommands().empty()) return;
     if (!*report)
       throw UsageError(
           "bench: expected model, attention, train, generate, search or --report; see 'longformer "
           "bench "
           "--help'");
-    action = [config, threads](Messages& messages) { report_machine(*config, *threads, messages); };
+    action = [configs, threads](Messages& messages) {
+      report_machine(*configs, *threads, messages);
+    };
   });
 }
 

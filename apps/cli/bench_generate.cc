@@ -104,7 +104,7 @@ void add_generate_bench(CLI::App& bench, Action& action) {
            "Rows share a process: peak memory is the largest so far.",
        .examples = "longformer bench generate LED -n 4096 --beams 1,4\n"
                    "longformer bench generate --config bench/led_base.json -n 4096,16384 "
-                   "--documents 1,8 --dtype fp32,bf16 -o rows.csv\n"
+                   "--documents 1,8 --dtype fp32,bf16,int8 -o rows.csv\n"
                    "longformer bench generate --config "
                    "examples/language-models/tiny-performer.json -n 100,100000"});
   CLI::Option* model = verb.add_option("MODEL", flags->options.model,
@@ -120,7 +120,8 @@ void add_generate_bench(CLI::App& bench, Action& action) {
   verb.add_option("--beams", flags->beams, "1 is greedy (1)")->type_name("LIST");
   verb.add_option("--documents", flags->documents, "how many are written together (1)")
       ->type_name("LIST");
-  add_choices(verb, "--dtype", flags->dtypes, {"fp32", "bf16"}, "fp32, bf16 or both (fp32)");
+  add_choices(verb, "--dtype", flags->dtypes, {"fp32", "bf16", "int8"},
+              "one or more of fp32, bf16, int8 (fp32)");
   add_threads(verb, flags->threads);
   add_number(verb, "-r,--repeats", flags->repeats, {.least = 1, .most = 10000},
              "runs, of which medians count (3)");

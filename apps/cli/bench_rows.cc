@@ -224,25 +224,29 @@ std::string row_line(const BenchRow& row) {
   return json.add("global", row.global).line();
 }
 
-bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row,
-                      Messages& messages) {
+std::optional<std::string> line_of_child(const std::vector<std::string>& arguments,
+                                         Messages& messages) {
   const auto [child, descriptor] = start(arguments);
-  const std::string line = line_of_row(read_all(descriptor));
+  std::string line = line_of_row(read_all(descriptor));
   close(descriptor);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kSuccess) {
-    row = parse_row(line);
-    return true;
-  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kSuccess) return line;
   if (WIFSIGNALED(status)) {
     messages.error(fmt::format("the process of a row was ended by signal {} ({})", WTERMSIG(status),
                                strsignal(WTERMSIG(status))));
   }
   const bool is_misused = WIFEXITED(status) && WEXITSTATUS(status) == kUsage;
   messages.failed(is_misused ? kUsage : kFailure);
-  return false;
+  return std::nullopt;
+}
+
+bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row,
+                      Messages& messages) {
+  const std::optional<std::string> line = line_of_child(arguments, messages);
+  if (line) row = parse_row(*line);
+  return line.has_value();
 }
 
 std::vector<std::int64_t> number_list(const std::string& option, const std::string& text,

@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,9 +64,13 @@ class BenchTable {
 /// One row as the child process writes it and its parent reads it.
 std::string row_line(const BenchRow& row);
 
-/// Runs this program again with `arguments`, which make it print one row_line, so that peak memory
-/// is that of the row alone and a crash costs one row. Reports a failure and returns false; the
-/// reason that the child gives goes to stderr.
+/// Runs this program again with `arguments`, which make it print one JSON object, and gives that
+/// line: so peak memory is that of the row alone, and a crash costs one row. Reports a failure and
+/// gives nothing; the reason that the child gives goes to stderr.
+std::optional<std::string> line_of_child(const std::vector<std::string>& arguments,
+                                         Messages& messages);
+
+/// The same for arguments that make it print one row_line. False for a failure.
 bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row, Messages& messages);
 
 /// "512,1024" or "4096-65536*2" as numbers of at least `least`. Throws UsageError that names the

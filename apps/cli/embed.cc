@@ -125,6 +125,7 @@ RunSettings settings_of(const EmbedFlags& flags, const Embedder& embedder) {
       {"fingerprint",
        fmt::format("{:016x}-{:016x}", embedder.fingerprint(), embedder.tokenizer_fingerprint())},
       {"dtype", flags.model.dtype},
+      {"int8_skip", fmt::format("{}", fmt::join(flags.model.int8_skip, ","))},
       {"field", flags.inputs.are_tables ? flags.inputs.table.text_field : ""},
       {"id_field", flags.inputs.table.id_field},
       {"delimiter", flags.inputs.table.delimiter},

@@ -107,10 +107,11 @@ void add_compute(CLI::App& verb, ModelFlags& flags) {
   add_threads(verb, flags.threads);
 }
 
-void add_int8_skip(CLI::App& verb, std::vector<std::string>& layers) {
+void add_int8_skip(CLI::App& verb, std::vector<std::string>& layers, const std::string& more) {
   verb.add_option("--int8-skip", layers,
                   "int8: layers that stay as they are, numbers from 0 or parts of names such as "
-                  "output.dense, separated by commas (none)")
+                  "output.dense, separated by commas" +
+                      more + " (none)")
       ->delimiter(',')
       ->type_name("LAYERS");
 }

@@ -92,7 +92,8 @@ void add_results(CLI::App& verb, ModelFlags& flags);
 void add_threads(CLI::App& verb, std::int64_t& threads);
 /// --adapter, --dtype, --int8-skip and --threads.
 void add_compute(CLI::App& verb, ModelFlags& flags);
-void add_int8_skip(CLI::App& verb, std::vector<std::string>& layers);
+/// The help ends with `more`.
+void add_int8_skip(CLI::App& verb, std::vector<std::string>& layers, const std::string& more = {});
 /// FILES, --text, --lines, --shard and the options of tables.
 void add_inputs(CLI::App& verb, InputOptions& inputs);
 /// --lines, and the options of tables as trainings have them: --text-field (once called --field),

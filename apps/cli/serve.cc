@@ -131,6 +131,17 @@ server::ServerOptions server_options(const ServeFlags& flags, Messages& messages
   return options;
 }
 
+/// Throws UsageError for layers of a model that nobody serves.
+void check_skipped(const ServeFlags& flags, const server::LoadedModels& models) {
+  for (const std::string& one : flags.int8_skip) {
+    const auto colon = one.rfind(':');
+    if (colon == one.npos || models.find(one.substr(0, colon)) != nullptr) continue;
+    throw UsageError("--int8-skip", fmt::format("expected MODEL:LAYER of a model that is served, "
+                                                "found {}",
+                                                in_quotes(one)));
+  }
+}
+
 server::LoadedModels load_models(const ServeFlags& flags, Messages& messages,
                                  const std::shared_ptr<server::Metrics>& metrics,
                                  const std::shared_ptr<Turns>& turns) {
@@ -153,6 +164,7 @@ server::LoadedModels load_models(const ServeFlags& flags, Messages& messages,
   for (const std::string& argument : flags.models) {
     add(server::load_served(argument, options), argument);
   }
+  check_skipped(flags, models);
   server::LoadedModels adapted;
   for (const std::string& argument : flags.adapters) {
     adapted.all.push_back(server::load_adapter(argument, models, options));
@@ -380,7 +392,7 @@ void add_serve(CLI::App& program, Action& action) {
   verb.add_option("--dtype", flags->dtype, "fp32, bf16 or int8 (fp32)")
       ->check(CLI::IsMember({"fp32", "bf16", "int8"}))
       ->type_name("TYPE");
-  add_int8_skip(verb, flags->int8_skip);
+  add_int8_skip(verb, flags->int8_skip, "; NAME:LAYER for the model of that name alone");
   add_threads(verb, flags->threads);
   // For bench/serve.py: what a server with one queue does.
   verb.add_flag("--by-arrival", flags->by_arrival)->group("");

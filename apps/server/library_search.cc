@@ -123,7 +123,11 @@ FoundPassages passages_for(Api& api, ApiCall& call, LibrarySearch& search) {
   if (search.texts && !query.filter.empty()) {
     refuse("`filters`: expected none beside `texts`, which have no metadata");
   }
-  const auto ids = texts_of(call.body, "documents").value_or(std::vector<std::string>());
+  const auto given = texts_of(call.body, "documents");
+  if (given && given->empty()) {
+    refuse("`documents`: expected ids of documents, found none; without it all are searched");
+  }
+  const auto ids = given.value_or(std::vector<std::string>());
   call.lengths.inputs = 1;
   call.lengths.characters = characters_of(query.question);
   try {
@@ -142,7 +146,17 @@ FoundPassages passages_for(Api& api, ApiCall& call, LibrarySearch& search) {
 }
 
 bool is_retrieved(const ApiCall& call, std::span<const char* const> texts) {
-  if (member(call.body, "retrieve") == nullptr) return false;
+  if (member(call.body, "retrieve") == nullptr) {
+    RetrieveOptions options;
+    std::vector<std::string> names = {"documents", "filters", "mode",
+                                      "phrases",   "rerank",  "rerank_depth"};
+    for (const OptionField& field : fields(options)) names.push_back(field.name);
+    for (const std::string& name : names) {
+      if (member(call.body, name.c_str()) == nullptr) continue;
+      refuse(fmt::format("`{}`: expected `retrieve` beside it, found none", name));
+    }
+    return false;
+  }
   for (const char* name : texts) {
     if (member(call.body, name) != nullptr) {
       refuse(fmt::format("`{}`: expected none beside `retrieve`, which reads what it finds", name));

@@ -211,15 +211,26 @@ void load_language_model(ServedModel& served, const LoadOptions& options) {
   if (info.reads_tokens) served.own_tokenizer.emplace(Tokenizer::load(served.folder));
 }
 
+/// "LAYER" for all models, "NAME:LAYER" for the model of that name.
+std::vector<std::string> layers_of(const std::vector<std::string>& all, const std::string& model) {
+  std::vector<std::string> layers;
+  for (const std::string& one : all) {
+    const auto colon = one.rfind(':');
+    if (colon == one.npos) layers.push_back(one);
+    if (colon != one.npos && one.substr(0, colon) == model) layers.push_back(one.substr(colon + 1));
+  }
+  return layers;
+}
+
 }  // namespace
 
-std::unique_ptr<const ServedModel> load_served(const std::string& argument,
-                                               const LoadOptions& options) {
+std::unique_ptr<const ServedModel> load_served(const std::string& argument, LoadOptions options) {
   auto served = std::make_unique<ServedModel>();
   const auto [name, place] = name_and_place(argument);
   served->name = name;
   served->folder = find_model(place);
   served->dtype = options.dtype;
+  served->int8_skip = options.int8_skip = layers_of(options.int8_skip, name);
   if (LanguageModel::is_one(served->folder)) {
     load_language_model(*served, options);
     return served;
@@ -255,6 +266,7 @@ std::unique_ptr<const ServedModel> load_adapter(const std::string& argument,
   served->info = inspect(base->folder, folder);
   // A head of the adapter stands above the pooling of the model.
   if (served->info.head != base->info.head) served->info.pooling.clear();
+  served->int8_skip = options.int8_skip = base->int8_skip;
   options.adapter = folder;
   load_parts(*served, options);
   return served;

@@ -40,6 +40,8 @@ std::string_view name_of(Ability ability);
 /// A folder with the classes of the library that its head has.
 struct ServedModel {
   std::string name, folder, dtype;
+  /// Layers that int8 leaves as they are.
+  std::vector<std::string> int8_skip;
   FolderInfo info;
   std::optional<Embedder> embedder;
   std::optional<Classifier> classifier;
@@ -79,10 +81,10 @@ struct LoadedModels {
   const ServedModel& find_or_first(std::string_view name, Ability ability) const;
 };
 
-/// MODEL of the command line: a folder, org/name in the Hub's cache, or NAME= before either. Throws
+/// MODEL of the command line: a folder, org/name in the Hub's cache, or NAME= before either. Of
+/// LoadOptions::int8_skip it takes the layers of all models, and "NAME:LAYER" of its own. Throws
 /// Error for what is no model that a server can use.
-std::unique_ptr<const ServedModel> load_served(const std::string& argument,
-                                               const LoadOptions& options);
+std::unique_ptr<const ServedModel> load_served(const std::string& argument, LoadOptions options);
 
 /// NAME=FOLDER, BASE:NAME=FOLDER or a folder alone, whose last part is the name: a LoRA adapter of
 /// a model that is served, which is then served as BASE:NAME too. BASE may be left out where one

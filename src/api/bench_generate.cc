@@ -4,6 +4,7 @@
 
 #include "api/bench_language_model.h"
 #include "api/measurement.h"
+#include "core/compute.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "engine/run/model_cost.h"
@@ -27,14 +28,16 @@ double step_bytes(const models::EncoderConfig& config, const GenerateBenchOption
   const auto width = static_cast<double>(config.hidden_size);
   const auto layers = static_cast<double>(config.decoder->layers);
   const auto inner = static_cast<double>(config.decoder->intermediate_size);
-  const double weights = layers * (6 * width * width + 2 * width * inner) +
-                         static_cast<double>(config.vocab_size) * width;
+  const double weights = layers * (6 * width * width + 2 * width * inner);
+  const double output = static_cast<double>(config.vocab_size) * width;
   const double text = static_cast<double>(options.beams * options.new_tokens) / 2;
   const auto source =
       static_cast<double>(models::rows_of_source(options.n, config.decoder->source_rows));
   const double keys = layers * 2 * width * (source + text);
-  const auto size = static_cast<double>(element_size(compute_dtype(options.dtype)));
-  return size * (weights + static_cast<double>(options.documents) * keys);
+  const Compute compute = compute_of(options.dtype);
+  const auto size = static_cast<double>(element_size(compute.dtype));
+  return (compute.int8 ? 1 : size) * weights +
+         size * (output + static_cast<double>(options.documents) * keys);
 }
 
 /// One run: time until all documents are read, and of each token behind the second.

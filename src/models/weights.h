@@ -155,6 +155,8 @@ class Weights {
   const Int8Layers* int8_layers() const { return int8_.get(); }
   /// Whether a tensor of the file is 8-bit whole numbers with a scale for each row.
   bool is_int8(const std::string& name) const { return scales_.contains(name); }
+  /// Whether any tensor of the file is.
+  bool has_int8() const { return !scales_.empty(); }
 
   /// These weights without their adapter.
   const Weights& without_adapter() const { return unadapted_ ? *unadapted_ : *this; }

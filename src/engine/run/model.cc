@@ -11,6 +11,7 @@
 #include "engine/run/finite_results.h"
 #include "engine/run/model_implementation.h"
 #include "models/attention/attention.h"
+#include "models/convert/int8.h"
 #include "models/document_part.h"
 #include "models/funnel.h"
 #include "models/shared_layers.h"
@@ -172,6 +173,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
                                       const LoadOptions& options, const engine::Task* trained)
     : config(std::move(model_config)),
       dtype_name(options.dtype),
+      int8_skip(options.int8_skip),
       compute(compute_of(options.dtype)),
       weights(computing(std::move(stored), compute, checked_skip(options))),
       dtype(compute.dtype),
@@ -205,8 +207,12 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
     const ThreadLimit limit(threads);
     head = task->make_head(config, weights, dtype);
   }
-  // The layers of a decoder are made when it first writes.
-  if (compute.int8 && !config.decoder) weights.int8_layers()->check_skipped();
+  // The layers of a decoder are made when it first writes: their names are known before.
+  if (compute.int8 && config.decoder) {
+    static_cast<void>(models::int8_layers_of(config, options.int8_skip));
+  } else if (compute.int8) {
+    weights.int8_layers()->check_skipped();
+  }
   const std::string other = compute_note(options.dtype);
   if (note && !other.empty()) note(other);
   const std::string unused = engine::unused_keys(config);

@@ -61,6 +61,7 @@ struct Model::Implementation {
   models::EncoderConfig config;
   /// Name of the way of computing, for users.
   std::string dtype_name;
+  std::vector<std::string> int8_skip;
   Compute compute;
   models::Weights weights;
   /// Dtype of activations.

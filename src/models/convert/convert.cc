@@ -355,10 +355,10 @@ void write_weights(const fs::path& folder, const std::string& format,
 
 /// Turns matrices of layers into 8-bit whole numbers, and says so in config.json, if that is asked
 /// for.
-void finish_int8(const EncoderConfig& config, const ConvertOptions& options, Json& json,
-                 std::vector<std::pair<std::string, Tensor>>& tensors) {
+void finish_int8(const EncoderConfig& config, const Weights& source, const ConvertOptions& options,
+                 Json& json, std::vector<std::pair<std::string, Tensor>>& tensors) {
   if (options.dtype == kInt8) {
-    json[kQuantizationKey] = make_int8(config, options.int8_skip, tensors);
+    json[kQuantizationKey] = make_int8(config, source, options.int8_skip, tensors);
   }
 }
 
@@ -428,7 +428,7 @@ ConvertedFrom merge_adapter(const std::string& source, const std::string& target
     from = {.model_type = std::string(config.model_type()), .max_tokens = config.max_tokens()};
     tensors = merged_tensors(weights, conversion.plan.dtype, names_in_files(config));
     weights.tell_nonfinite(options.note);
-    finish_int8(config, options, conversion.source_json, tensors);
+    finish_int8(config, weights, options, conversion.source_json, tensors);
   }
   write_json(staging.path() / "config.json", conversion.source_json);
   const fs::path generation = conversion.source / "generation_config.json";
@@ -463,7 +463,7 @@ ConvertedFrom lengthen(Conversion& conversion) {
   const Weights weights = Weights::open(conversion.source.string(), config.family->names);
   auto tensors = merged_tensors(weights, conversion.plan.dtype, names_in_files(config));
   weights.tell_nonfinite(options.note);
-  finish_int8(config, options, json, tensors);
+  finish_int8(config, weights, options, json, tensors);
   const StagingFolder staging(conversion.target);
   const TokenizerCopy files = {.source = conversion.source,
                                .target = staging.path(),
@@ -528,7 +528,7 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
   source.tell_nonfinite(options.note);
   Json json = target_config(conversion, weights.architecture);
   const std::string config_path = conversion.target.string() + "/config.json";
-  finish_int8(parse_config(formats::ConfigReader(json, config_path)), options, json,
+  finish_int8(parse_config(formats::ConfigReader(json, config_path)), source, options, json,
               weights.tensors);
   if (conversion.is_dilated() && conversion.keeps_attention() && options.note) {
     options.note(fmt::format(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -32,12 +33,16 @@ constexpr const char* kTokenizer = "tokenizer";
 /// not make them, refuse it.
 constexpr const char* kVectors = "vectors";
 
+/// The layers that int8 left as they are, in an index of a model that has some: older programs,
+/// which would not leave them, refuse it.
+constexpr const char* kSkipped = "int8_skip";
+
 /// All settings of an index: settings_of() writes them.
 constexpr std::array kSettings = {
     "fingerprint",    "model",   "dtype",          "vector_size",
     "passage_tokens", "context", "overlap_tokens", "overlapping_passages",
     "passage_prompt", kNames,    "similarity",     kVectors,
-    kTokenizer};
+    kTokenizer,       kSkipped};
 
 /// The options that make passage vectors and questions comparable.
 EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>& prompt,
@@ -51,6 +56,12 @@ EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>
 
 std::string dtype_of(const Embedder& embedder) {
   return embedder.model().implementation().dtype_name;
+}
+
+/// Sorted, each once, so that the same layers have the same words.
+std::string skipped_of(const Embedder& embedder) {
+  const std::vector<std::string>& layers = embedder.model().implementation().int8_skip;
+  return fmt::format("{}", fmt::join(std::set<std::string>(layers.begin(), layers.end()), ","));
 }
 
 Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
@@ -71,8 +82,12 @@ Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
       {"passage_prompt", *options.passage_prompt},
       {kNames, "paths from the folder of the index"}};
   if (options.vectors != VectorKinds{.dense = true}) settings[kVectors] = name_of(*options.vectors);
+  const std::string skipped = skipped_of(embedder);
+  if (!skipped.empty()) settings[kSkipped] = skipped;
   return settings;
 }
+
+std::string_view or_none(std::string_view layers) { return layers.empty() ? "none" : layers; }
 
 /// A setting that nothing reads could change what the vectors of an index mean.
 void refuse_unknown(const Settings& found, const std::string& file) {
@@ -138,6 +153,11 @@ void check_model(const Settings& found, const Embedder& embedder, const std::str
   require(index.text("dtype") == wanted.at("dtype"),
           "{}: expected an index of vectors made in {}, found one made in {}; ask with --dtype {}",
           file, wanted.at("dtype"), index.text("dtype"), index.text("dtype"));
+  const std::string skipped = index.has(kSkipped) ? index.text(kSkipped) : "";
+  require(skipped == skipped_of(embedder),
+          "{}: expected an index of vectors made with --int8-skip {}, found one made with {}; ask "
+          "with the same layers",
+          file, or_none(skipped_of(embedder)), or_none(skipped));
   const std::string_view own = name_of(*index.options().similarity);
   require(index.has("similarity") || own == wanted.at("similarity"),
           "{}: expected an index of vectors for the similarity {}, found one for {}; make it anew",

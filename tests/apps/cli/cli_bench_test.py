@@ -1,6 +1,7 @@
 """`longformer bench`: rows of every form, lists that are wrong, and the report of a machine."""
 
 import json
+import pathlib
 import re
 
 import pytest
@@ -93,18 +94,37 @@ class TestBench:
         run("bench").fails(2, "longformer bench --help")
 
     def test_report_names_the_machine_and_fills_every_row(self, tmp_path):
-        base = json.loads((ROOT / "bench" / "longformer_base.json").read_text())
-        small = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 1,
-                 "num_attention_heads": 2, "intermediate_size": 64}
-        config = tmp_path / "config.json"
-        config.write_text(json.dumps({**base, **small}))
-        lines = run("bench", "--report", "--config", config).works().out.splitlines()
+        def small(name, **sizes):
+            config = tmp_path / pathlib.Path(name).name
+            config.write_text(json.dumps({**json.loads((ROOT / name).read_text()), **sizes}))
+            return ("--config", config)
+
+        configs = [
+            *small("bench/longformer_base.json", vocab_size=50, hidden_size=32, num_hidden_layers=1,
+                   num_attention_heads=2, intermediate_size=64),
+            *small("bench/led_base.json", vocab_size=50, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+                   decoder_attention_heads=2, encoder_ffn_dim=64, decoder_ffn_dim=64),
+            *small("examples/language-models/small-recurrent.json", hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+                   intermediate_size=64),
+        ]  # fmt: skip
+        lines = run("bench", "--report", *configs).works().out.splitlines()
         assert lines[0].startswith("### ") and re.search(" threads?, ", lines[0])
-        rows = [line.split(" | ") for line in lines if line.startswith("| ")][1:]
-        assert [row[0] for row in rows] == 2 * [
-            "| attention forward", "| attention backward", "| forward, n 64", "| forward, n 512",
-            "| forward, n 4096", "| training step, n 4096"]
-        assert all(float(row[4]) > 0 and row[2].endswith("s") for row in rows)
+        rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
+        attention = [f"{what} {one}" for what in ("attention", "attention, one global token,", "Performer, 256 features,")
+                     for one in ("forward", "backward")]  # fmt: skip
+        forward = ["forward, n 64", "forward, n 512", "forward, n 4096"]
+        training = ["training step, n 4096", "training step of a Transformer-XL, n 4096"]
+        writing = ["LED reads 4096 tokens", "LED writes a token"]
+        everything = attention + forward + training + writing
+        assert [row[0] for row in rows] == 2 * everything + forward + writing
+        assert [row[1] for row in rows] == len(everything) * ["fp32"] + len(everything) * ["bf16"] + 5 * ["int8"]
+        for row in rows:
+            assert float(row[5]) > 0 and row[2].endswith("s") and (row[3] == "–") == (row[0] == "LED writes a token")
+
+    def test_report_refuses_what_is_no_configuration(self, tmp_path):
+        (tmp_path / "a.json").write_text("[]")
+        run("bench", "--report", "--config", tmp_path / "a.json").fails(1, "a.json", "config.json")
+        run("bench", "--report", "--config", tmp_path / "none.json").fails(1, "none.json")
 
     def test_missing_folder(self):
         run("bench", "model", "/nowhere", "-n", "8").fails(1, "/nowhere")

@@ -7,6 +7,7 @@ import struct
 
 import numpy as np
 import pytest
+from cli_sequence_test import folder_of
 from cli_test import BERT, FIXTURES, run
 
 CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
@@ -157,6 +158,15 @@ class TestConvertedFolders:
         a = vectors(tmp_path / "some", "--dtype", "int8")
         assert np.allclose(a, vectors(source, "--dtype", "int8", "--int8-skip", "0"), atol=1e-5)
 
+    def test_keep_them_when_converted_again(self, source, tmp_path):
+        """An adapter merged, other windows, the same again: what was left as it is stays so."""
+        run("convert", source, tmp_path / "some", "--dtype", "int8", "--int8-skip", "0").passes()
+        run("convert", tmp_path / "some", tmp_path / "again", "--dtype", "int8", "--window", 8).passes()
+        before, after = header_of(tmp_path / "some"), header_of(tmp_path / "again")
+        assert {name: entry["dtype"] for name, entry in before.items()} == {
+            name: entry["dtype"] for name, entry in after.items()
+        }
+
     def test_of_another_form_are_refused(self, folder, tmp_path):
         other = tmp_path / "other"
         shutil.copytree(folder, other)
@@ -191,3 +201,49 @@ def test_an_index_keeps_its_dtype(tmp_path):
         "--dtype", "int8").passes()  # fmt: skip
     done = run("search", BERT, "--index", index, "--query", "he")
     assert done.code != 0 and "--dtype int8" in done.err
+
+
+def test_an_index_keeps_its_skipped_layers(tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT)
+    index = tmp_path / "a.index"
+    made = ("search", BERT, "--index", index, "--query", "he", "--dtype", "int8")
+    run(*made, tmp_path / "a.txt", "--passage-tokens", 20, "--int8-skip", "0").passes()
+    run(*made, "--int8-skip", "0").passes()
+    for flags, found in ((), "none"), (("--int8-skip", "1"), "1"):
+        done = run(*made, *flags)
+        assert done.code != 0 and f"--int8-skip {found}" in done.err and "made with 0" in done.err
+
+
+@pytest.fixture
+def led(tmp_path):
+    return folder_of("tiny_led", tmp_path)[0]
+
+
+@needs_int8
+@pytest.mark.parametrize("name", ["nothing", "7", "decoder.layers.9"])
+def test_layers_that_an_led_does_not_have_are_told(led, name, tmp_path):
+    for command in ("convert", led, tmp_path / "out"), ("summarize", led, "--text", "a"):
+        done = run(*command, "--dtype", "int8", "--int8-skip", name)
+        assert done.code != 0 and name in done.err and "int8" in done.err
+
+
+@needs_int8
+@pytest.mark.parametrize("name", ["decoder.layers.0", "encoder_attn", "0"])
+def test_layers_of_an_led_are_left(led, name):
+    run("summarize", led, "--text", "a", "--max-new-tokens", 3, "--dtype", "int8", "--int8-skip", name).passes()
+
+
+@needs_int8
+def test_an_led_is_timed():
+    rows = run("bench", "generate", FIXTURES / "tiny_led", "-n", 8, "-t", 4, "-r", 1, "--dtype", "fp32,int8", "--json").passes().json
+    assert [row["dtype"] for row in rows] == ["fp32", "int8"] and rows[1]["step_bytes"] < rows[0]["step_bytes"]
+
+
+@needs_int8
+def test_a_server_leaves_layers_of_one_of_its_models():
+    served = ("serve", "--check", "--dtype", "int8", f"a={BERT}", f"b={CLASSIFIER}")
+    run(*served, "--int8-skip", "a:1,query").passes()
+    done = run(*served, "--int8-skip", "c:1")
+    assert done.code == 2 and "c:1" in done.err
+    done = run(*served, "--int8-skip", "b:nothing")
+    assert done.code != 0 and "nothing" in done.err

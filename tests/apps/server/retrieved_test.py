@@ -132,3 +132,16 @@ def test_places_of_documents(server):
     found = server.post("/qa", {"question": "Who is Minka?", "retrieve": 2, "documents": [ident]}).works()
     assert all(one["place"]["unit"] == "chapter" for one in found["answers"] + found["read"])
     server.ask("DELETE", f"/documents/{ident}")
+
+
+@pytest.mark.parametrize("path", ["/qa", "/summarize"])
+@pytest.mark.parametrize("field", [{"around": 5}, {"filters": {"of": "a"}}, {"mode": "words"}, {"documents": ["1"]}, {"rerank": ""}])
+def test_options_of_a_search_need_one(server, path, field):
+    body = {"question": "who?", "context": "he was", "inputs": "he was"} | field
+    server.post(path, body).refused(422, "Validation", f"`{next(iter(field))}`: expected `retrieve`")
+
+
+@pytest.mark.parametrize("path", ["/qa", "/search"])
+def test_no_documents_are_not_all(server, ids, path):
+    body = {"question": "who?", "query": "who?", "documents": []} | ({"retrieve": 2} if path == "/qa" else {})
+    server.post(path, body).refused(422, "Validation", "`documents`: expected ids")
