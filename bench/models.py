@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Times encoders of published sizes with random weights: which model for which document on this machine.
 
-    python3 bench/models.py [--models modernbert-base,bge-m3] [-n 512,4096,8192] [--dtype fp32,bf16]
+    python3 bench/models.py [--models modernbert-base,bge-m3] [-n 512,4096,8192] [--dtype fp32,bf16,int8]
                             [--peers transformers,openvino,onnxruntime] [--rounds 1] [--binary build/longformer]
 
 The sizes stand in bench/models.json. Lengths that a model does not read are left out. Each figure comes from a process
-of its own; with --peers, `transformers` (sdpa where the family has it), OpenVINO and ONNX Runtime (fp32; packages onnxruntime, onnx and onnxscript)
-take turns with this program, each with its own export of the `transformers` model for documents of n tokens. Prints
-Markdown, and one JSON object per measurement to --output.
+of its own; with --peers, `transformers` (sdpa where the family has it; no int8), OpenVINO and ONNX Runtime (no bf16; packages onnxruntime, onnx and
+onnxscript) take turns with this program, each with its own export of the `transformers` model for documents of n tokens. Their int8 is what their
+own tools make of it: nncf's quantize for transformers (package nncf), and quantize_dynamic. Prints Markdown, and one JSON object per measurement to
+--output.
 """
 
 import argparse
@@ -69,6 +70,8 @@ def torch_ids(n):
 def transformers_run(config, n, dtype, options):
     import torch
 
+    if dtype == "int8":
+        return None
     torch.set_num_threads(options.threads)
     model, ids = torch_model(config, dtype), torch_ids(n)
     torch.set_grad_enabled(False)
@@ -90,10 +93,17 @@ def hidden_states(config):
     return Encoder().eval()
 
 
-def openvino_export(config, n, file):
+def openvino_export(config, n, file, dtype):
     import openvino
     import torch
 
+    if dtype == "int8":
+        import nncf
+
+        whole = openvino.Core().read_model(str(file).replace("-int8", ""))
+        samples = nncf.Dataset([torch_ids(n).numpy() for _ in range(8)])
+        openvino.save_model(nncf.quantize(whole, samples, model_type=nncf.ModelType.TRANSFORMER), file)
+        return
     with torch.no_grad():
         converted = openvino.convert_model(hidden_states(config), example_input=torch_ids(n), input=[1, n])
     openvino.save_model(converted, file, compress_to_fp16=False)
@@ -102,7 +112,8 @@ def openvino_export(config, n, file):
 def openvino_run(config, n, dtype, options):
     import openvino
 
-    settings = {"INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[dtype], "NUM_STREAMS": 1}
+    # Beside int8, what the CPU is fastest with.
+    settings = {"INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16", "int8": "bf16"}[dtype], "NUM_STREAMS": 1}
     settings |= {"INFERENCE_NUM_THREADS": options.threads, "PERFORMANCE_HINT": "LATENCY"}
     core = openvino.Core()
     request = core.compile_model(core.read_model(options.exported), "CPU", settings).create_infer_request()
@@ -110,16 +121,21 @@ def openvino_run(config, n, dtype, options):
     return lambda: request.infer([ids])
 
 
-def onnxruntime_export(config, n, file):
+def onnxruntime_export(config, n, file, dtype):
     import torch
 
+    if dtype == "int8":
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        quantize_dynamic(str(file).replace("-int8", ""), file, weight_type=QuantType.QInt8, per_channel=True)
+        return
     torch.onnx.export(hidden_states(config), (torch_ids(n),), file, dynamo=True, external_data=True)
 
 
 def onnxruntime_run(config, n, dtype, options):
     import onnxruntime
 
-    if dtype != "fp32":
+    if dtype == "bf16":
         return None
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = options.threads
@@ -128,7 +144,8 @@ def onnxruntime_run(config, n, dtype, options):
     return lambda: session.run(None, inputs)
 
 
-DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
+#: Names of torch.
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "int8": None}
 #: The call that runs a model, and the one that writes the file which it reads.
 PEERS = {
     "transformers": (transformers_run, None),
@@ -151,12 +168,16 @@ def run_peer(peer, config, n, dtype, options, more):
 
 def measure_peer(peer, config, n, dtype, options, folder):
     """Seconds and memory of another package; None if it cannot run the model. What it reads stays in the folder."""
-    exported = pathlib.Path(folder, peer, {"openvino": "model.xml"}.get(peer, "model.onnx"))
-    if PEERS[peer][1] and not exported.parent.exists():
-        exported.parent.mkdir()
-        run_peer(peer, config, n, "fp32", options, ["--exported", str(exported), "--export"])
-    if PEERS[peer][1] and not exported.exists():
-        return None
+    ending = {"openvino": ".xml"}.get(peer, ".onnx")
+    for kind, of in (("", "fp32"), ("-int8", "int8")):
+        exported = pathlib.Path(folder, peer, f"model{kind}{ending}")
+        if PEERS[peer][1] and not exported.exists():
+            exported.parent.mkdir(exist_ok=True)
+            run_peer(peer, config, n, of, options, ["--exported", str(exported), "--export"])
+        if PEERS[peer][1] and not exported.exists():
+            return None
+        if dtype != "int8":
+            break
     printed = run_peer(peer, config, n, dtype, options, ["--exported", str(exported)])
     return printed and json.loads(printed.splitlines()[-1])
 
@@ -165,7 +186,7 @@ def child(options):
     config, n, dtype = json.loads(options.child), options.n[0], options.dtype[0]
     run, export = PEERS[options.peers[0]]
     if options.export:
-        return export(config, n, options.exported)
+        return export(config, n, options.exported, dtype)
     once = run(config, n, dtype, options)
     if once is None:
         print("null")

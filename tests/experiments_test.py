@@ -18,6 +18,7 @@ WORK = ["--work", "work", "--results", "results.jsonl"]
 #: Arguments of the scripts that read data sets, and the file that the first error names.
 NEEDS = {
     "bench/classify_speed.py": ([], "roberta_bpe/vocab.json"),
+    "bench/short_texts.py": (["model"], "squad/dev-v1.1.json"),
     "bench/tokenizer_speed.py": (["--dump", "none"], "enwik8_head/enwik8.head4154064.xz"),
     "experiments/compare/gpt_baseline.py": (["train.txt", "validation.txt"], "train.txt"),
     "experiments/compare/convolution_baseline.py": (["train.txt", "validation.txt", "test.txt"], "train.txt"),

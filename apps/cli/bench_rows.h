@@ -70,7 +70,7 @@ std::string row_line(const BenchRow& row);
 std::optional<std::string> line_of_child(const std::vector<std::string>& arguments,
                                          Messages& messages);
 
-/// The same for arguments that make it print one row_line. False for a failure.
+/// line_of_child() for arguments that make it print one row_line. False for a failure.
 bool measure_in_child(const std::vector<std::string>& arguments, BenchRow& row, Messages& messages);
 
 /// "512,1024" or "4096-65536*2" as numbers of at least `least`. Throws UsageError that names the

@@ -11,6 +11,8 @@ namespace longformer {
 /// Uninitialised memory aligned to 64 bytes with 64 readable bytes of slack behind it; large
 /// buffers ask for huge pages. Throws Error with the size when the system has none.
 std::shared_ptr<void> allocate_aligned(std::size_t bytes);
+/// The same memory filled with zeros; of large buffers no page is there before it is used.
+std::shared_ptr<void> allocate_zeroed(std::size_t bytes);
 
 /// Bytes that this process has in memory now; 0 where the system does not tell.
 std::size_t resident_bytes();

@@ -45,8 +45,11 @@ Tensor::Tensor(Shape shape, DType dtype) : shape_(std::move(shape)), dtype_(dtyp
 }
 
 Tensor Tensor::zeros(Shape shape, DType dtype) {
-  Tensor tensor(std::move(shape), dtype);
-  std::memset(tensor.raw(), 0, tensor.bytes());
+  Tensor tensor;
+  tensor.shape_ = std::move(shape);
+  tensor.dtype_ = dtype;
+  tensor.owner_ = allocate_zeroed(tensor.bytes());
+  tensor.data_ = tensor.owner_.get();
   return tensor;
 }
 

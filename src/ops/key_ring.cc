@@ -70,6 +70,14 @@ void KeyRing::append(const Tensor& key, const Tensor& value, std::span<const Ind
   }
 }
 
+void KeyRing::begin_with(const Tensor& key, const Tensor& value, std::span<const Index> starts) {
+  clear();
+  for (Index s = 0; s < streams(); ++s) {
+    const Index end = starts[at(s + 1)], kept = std::min(end - starts[at(s)], size_.past);
+    append(s, {key, value, end - kept, kept});
+  }
+}
+
 void KeyRing::append_to(Index stream, const Tensor& key, const Tensor& value) {
   append(stream, {key, value, 0, key.dimension(1)});
 }

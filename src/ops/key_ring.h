@@ -24,6 +24,9 @@ class KeyRing {
   /// Key and value [H, n, d] of the next tokens: rows starts[s] … starts[s + 1] − 1 are those of
   /// stream s.
   void append(const Tensor& key, const Tensor& value, std::span<const Index> starts);
+  /// The first tokens of all streams, of which only the last `past` are kept: for who sees the
+  /// others without the ring.
+  void begin_with(const Tensor& key, const Tensor& value, std::span<const Index> starts);
   /// The next tokens of one stream alone.
   void append_to(Index stream, const Tensor& key, const Tensor& value);
 

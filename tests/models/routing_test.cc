@@ -5,6 +5,7 @@
 // Reruns: tsan
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -115,28 +116,45 @@ Json small(const Json& changes) {
   return json;
 }
 
+/// The largest of three lists, against a stable sort.
+void expect_largest(const std::vector<float>& scores, Index size) {
+  const Index count = std::ssize(scores) / 3;
+  const auto found = kernels::largest_scores(Tensor::from(scores, {1, 3, count}), size, 2);
+  ASSERT_EQ(std::ssize(found), 3);
+  for (Index list = 0; list < 3; ++list) {
+    std::vector<Index> order(at(count));
+    std::iota(order.begin(), order.end(), 0);
+    const auto value = [&](Index i) {
+      const float score = scores[at(list * count + i)];
+      return std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](Index a, Index b) { return value(a) > value(b); });
+    std::sort(order.begin(), order.begin() + size);
+    ASSERT_EQ(std::ssize(found[at(list)]), size);
+    for (Index i = 0; i < size; ++i) ASSERT_EQ(found[at(list)][at(i)].token, order[at(i)]);
+  }
+}
+
 TEST(Routing, TheLargestScoresAreThoseOfASort) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const Index count : {1, 2, 7, 64, 129}) {
-    std::vector<float> scores;
-    for (Index i = 0; i < 3 * count; ++i) {
-      scores.push_back(i % 11 == 5 ? nan : static_cast<float>(i * 37 % 13));
-    }
-    for (const Index size : {Index{1}, (count + 1) / 2, count}) {
-      const auto found = kernels::largest_scores(Tensor::from(scores, {1, 3, count}), size, 2);
-      ASSERT_EQ(std::ssize(found), 3);
-      for (Index list = 0; list < 3; ++list) {
-        std::vector<Index> order(at(count));
-        std::iota(order.begin(), order.end(), 0);
-        const auto value = [&](Index i) {
-          const float score = scores[at(list * count + i)];
-          return std::isnan(score) ? -1.0f : score;
-        };
-        std::stable_sort(order.begin(), order.end(),
-                         [&](Index a, Index b) { return value(a) > value(b); });
-        std::sort(order.begin(), order.begin() + size);
-        ASSERT_EQ(std::ssize(found[at(list)]), size);
-        for (Index i = 0; i < size; ++i) EXPECT_EQ(found[at(list)][at(i)].token, order[at(i)]);
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  // Ties, distinct numbers, large ones where a sample looks or does not, and few numbers at all.
+  const std::vector<std::function<float(Index)>> kinds = {
+      [](Index i) { return i % 11 == 5 ? kNan : static_cast<float>(i * 37 % 13); },
+      [](Index i) { return std::sin(static_cast<float>(i * i % 100003)); },
+      [](Index i) { return static_cast<float>(i % 4 == 0 ? i : -i); },
+      [](Index i) { return static_cast<float>(i % 4 == 1 ? i : -i); },
+      [](Index i) { return i % 1000 == 7 ? 1.0f : kNan; },
+      [](Index i) { return i % 3 == 0   ? kInfinity
+                           : i % 3 == 1 ? -kInfinity
+                                        : kNan; }};
+  for (const auto& kind : kinds) {
+    for (const Index count : {1, 2, 7, 64, 129, 16384, 20011}) {
+      std::vector<float> scores;
+      for (Index i = 0; i < 3 * count; ++i) scores.push_back(kind(i));
+      for (const Index size : {Index{1}, std::min<Index>(128, count), (count + 1) / 2, count}) {
+        expect_largest(scores, size);
       }
     }
   }

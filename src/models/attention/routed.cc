@@ -318,14 +318,20 @@ Tensor RoutedAttention::attend_near(const ops::Context& context, const Tensor& x
   auto projected = ops::project_heads(context, x, *near_, heads, head_size_);
   if (in.values != nullptr) projected[2] = values_of(context, *in.values, false);
   auto* past = static_cast<RoutedPast*>(in.state);
-  if (past != nullptr) past->near->append(projected[1], projected[2], in.shared.starts);
+  const bool goes_on = past != nullptr && past->near->most_rows() > 0;
+  if (goes_on) past->near->append(projected[1], projected[2], in.shared.starts);
   AttentionSpec spec = spec_of(heads, head_size_, routing_.window,
-                               past == nullptr ? kernels::self_attention_rows(in.shared.starts)
-                                               : rows_over(*past->near, in.shared.starts));
+                               goes_on ? rows_over(*past->near, in.shared.starts)
+                                       : kernels::self_attention_rows(in.shared.starts));
   spec.dropout = context.dropout(dropout_, place_);
-  return ops::attention(context, spec, projected[0],
-                        past == nullptr ? projected[1] : past->near->keys(),
-                        past == nullptr ? projected[2] : past->near->values());
+  Tensor attended =
+      ops::attention(context, spec, projected[0], goes_on ? past->near->keys() : projected[1],
+                     goes_on ? past->near->values() : projected[2]);
+  // A text that is read at once leaves its last window, not all of itself.
+  if (past != nullptr && !goes_on) {
+    past->near->begin_with(projected[1], projected[2], in.shared.starts);
+  }
+  return attended;
 }
 
 /// Those of routed heads, which stand behind the others, or of the others.
