@@ -6,7 +6,9 @@
 
 #include "core/threads.h"
 #include "kernels/head_rows.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 
 namespace longformer::ops {
 namespace {
@@ -24,6 +26,7 @@ Tensor viewed(const Context& context, const Tensor& x, const Shape& shape) {
 }  // namespace
 
 Tensor take_heads(const Context& context, const Tensor& x, std::span<const Index> heads) {
+  if (x.is_on_device()) return on_device::take_heads(x, heads);
   const auto count = static_cast<Index>(heads.size());
   Tensor chosen = context.memory.tensor({count, x.dimension(1), x.dimension(2)}, x.dtype());
   parallel_for(context.threads, count, [&](Index i) { kernels::take_head(x, heads, i, chosen); });

@@ -6,10 +6,12 @@
 
 #include "kernels/gemm.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 
 namespace longformer::ops {
 
 Tensor unit_rows(const Context& context, const Tensor& x) {
+  if (x.is_on_device()) return on_device::unit_rows(x);
   Tensor y = context.memory.tensor(x.shape(), DType::f32);
   std::vector<float> lengths;
   kernels::unit_rows(x, y, lengths);

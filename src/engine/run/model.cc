@@ -1,6 +1,7 @@
 #include "longformer/model.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "models/document_part.h"
 #include "models/funnel.h"
 #include "models/shared_layers.h"
+#include "ops/device.h"
 #include "ops/embedding.h"
 
 namespace longformer {
@@ -130,8 +132,32 @@ const std::vector<std::string>& checked_skip(const LoadOptions& options) {
   return options.int8_skip;
 }
 
+/// Throws Error for a model that no device runs.
+void check_device(const models::EncoderConfig& config, const LoadOptions& options) {
+  require(options.dtype == "fp32", OptionName("dtype"), "expected fp32 on a device, found {}",
+          options.dtype);
+  require(options.ranks == nullptr || options.ranks->count() == 1, OptionName("device"),
+          "expected cpu for documents that ranks share, found {}", options.device);
+  require(options.layers == nullptr, OptionName("device"),
+          "expected cpu for models that share their layers, found {}", options.device);
+  require(!config.decoder, OptionName("device"),
+          "expected cpu for a {}, an encoder with a decoder, found {}", config.model_type(),
+          options.device);
+}
+
 models::Weights computing(models::Weights weights, const Compute& compute,
-                          const std::vector<std::string>& skipped) {
+                          const LoadOptions& options, const models::EncoderConfig& config) {
+  const std::vector<std::string>& skipped = checked_skip(options);
+  const bool is_cpu = options.device.empty() || options.device == "cpu";
+  if (!is_cpu) check_device(config, options);
+  if (const auto device = ops::Device::named(options.device)) {
+    const ops::DeviceFacts facts = device->facts();
+    if (options.note && facts.kind == "CPU") {
+      options.note(fmt::format("device {}: {} is a CPU, and slower than without --device",
+                               options.device, facts.name));
+    }
+    weights.use_device(device);
+  }
   if (compute.int8) weights.use_int8(skipped);
   return weights;
 }
@@ -173,7 +199,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
     : config(std::move(model_config)),
       dtype_name(options.dtype),
       compute(compute_of(options.dtype)),
-      weights(computing(std::move(stored), compute, checked_skip(options))),
+      weights(computing(std::move(stored), compute, options, config)),
       dtype(compute.dtype),
       threads(checked_threads(options.threads)),
       note(options.note),
@@ -205,6 +231,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
     const ThreadLimit limit(threads);
     head = task->make_head(config, weights, dtype);
   }
+  if (weights.is_on_device()) check_ops_of_device();
   // The layers of a decoder are made when it first writes.
   if (compute.int8 && !config.decoder) weights.int8_layers()->check_skipped();
   const std::string other = compute_note(options.dtype);
@@ -212,6 +239,18 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
   const std::string unused = engine::unused_keys(config);
   if (note && !unused.empty()) note(unused);
   weights.tell_nonfinite(note);
+}
+
+void Model::Implementation::check_ops_of_device() const {
+  const std::array<std::int32_t, 2> ids = {static_cast<std::int32_t>(config.pad_token_id),
+                                           static_cast<std::int32_t>(config.pad_token_id)};
+  try {
+    DocumentInput document = {};
+    document.ids = ids;
+    encoder.forward(context(), batch({&document, 1}));
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", config.model_type(), error.what()));
+  }
 }
 
 models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents,
@@ -293,6 +332,20 @@ std::shared_ptr<models::SharedLayers> shared_layers() {
 
 std::shared_ptr<Turns> shared_turns(bool by_arrival) {
   return std::make_shared<Turns>(by_arrival ? Turns::Order::arrival : Turns::Order::shortest);
+}
+
+std::vector<DeviceInfo> devices() {
+  std::vector<DeviceInfo> all;
+  for (const ops::DeviceFacts& facts : ops::Device::every()) {
+    all.push_back({.device = fmt::format("opencl:{}", all.size()),
+                   .name = facts.name,
+                   .driver = facts.driver,
+                   .kind = facts.kind,
+                   .memory_bytes = facts.memory,
+                   .local_memory_bytes = facts.local_memory,
+                   .products = facts.products});
+  }
+  return all;
 }
 
 void release_memory(Turns& turns) { turns.memory().clear(); }
