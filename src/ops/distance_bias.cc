@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
@@ -42,6 +43,7 @@ Index distance_bucket(Index distance, const DistanceBuckets& buckets) {
 }
 
 Tensor bucket_biases(const Context& context, const Tensor& table, const DistanceBuckets& buckets) {
+  refuse_device("bucket_biases", table);
   const Index heads = table.columns();
   const std::vector<Index> places = buckets_of(buckets);
   const Index count = std::ssize(places);

@@ -43,6 +43,7 @@ Tensor take_heads(const Context& context, const Tensor& x, std::span<const Index
 
 Tensor take_head_rows(const Context& context, const Tensor& x,
                       std::shared_ptr<const std::vector<Index>> rows) {
+  refuse_device("take_head_rows", x);
   const Index heads = x.dimension(0);
   Tensor chosen =
       context.memory.tensor({heads, std::ssize(*rows) / heads, x.dimension(2)}, x.dtype());
@@ -62,6 +63,7 @@ Tensor take_head_rows(const Context& context, const Tensor& x,
 
 Tensor mean_head_rows(const Context& context, const Tensor& x,
                       std::shared_ptr<const std::vector<Index>> places, Index heads, Index n) {
+  refuse_device("mean_head_rows", x);
   const Index size = x.columns() / heads;
   Tensor mean = context.memory.tensor({n, x.columns()}, x.dtype());
   parallel_for(context.threads, heads, [&](Index head) {
@@ -81,6 +83,7 @@ Tensor mean_head_rows(const Context& context, const Tensor& x,
 
 Tensor join_heads(const Context& context, std::span<const Tensor> parts,
                   std::span<const std::vector<Index>> heads, Index head_size) {
+  refuse_device("join_heads", parts[0]);
   struct Place {
     std::size_t part;
     kernels::HeadColumns columns;

@@ -468,6 +468,7 @@ Tensor merged(const Tensor& weight, const LowRank& addition) {
 }
 
 Tensor adapted_weight(const Context& context, const Tensor& weight, const LowRank& addition) {
+  refuse_device("adapted_weight", weight);
   Tensor sum = merged(weight, addition);
   if (!wants_backward(context, addition.a, addition.b)) return sum;
   record(context, "adapted_weight", sum, [addition](Tensor gradient) {

@@ -150,6 +150,8 @@ models::Weights computing(models::Weights weights, const Compute& compute,
   const std::vector<std::string>& skipped = checked_skip(options);
   const bool is_cpu = options.device.empty() || options.device == "cpu";
   if (!is_cpu) check_device(config, options);
+  require(is_cpu || !weights.keeps_tensors(), OptionName("device"),
+          "expected cpu for training and gradients, found {}", options.device);
   if (const auto device = ops::Device::named(options.device)) {
     const ops::DeviceFacts facts = device->facts();
     if (options.note && facts.kind == "CPU") {
