@@ -181,7 +181,7 @@ struct DeviceInfo {
   /// "GPU", "CPU" or "accelerator".
   std::string kind;
   std::int64_t memory_bytes = 0, local_memory_bytes = 0;
-  /// What multiplies there: "CLBlast" or "own kernels".
+  /// Source of its products: "CLBlast" or "own kernels".
   std::string products;
 };
 /// All devices of OpenCL, in the order of their numbers. Throws Error where there are none.

@@ -150,7 +150,7 @@ class Weights {
   void use_int8(const std::vector<std::string>& skipped) {
     int8_ = std::make_shared<const Int8Layers>(skipped);
   }
-  /// What models ask for is laid on the device, in fp32; null: it stays on the host. Throws Error
+  /// Lays all that models ask for on the device, in fp32; null: it stays on the host. Throws Error
   /// where the device has no room for all of it.
   void use_device(std::shared_ptr<const ops::Device> device);
   bool is_on_device() const { return device_ != nullptr; }

@@ -51,11 +51,13 @@ DeviceFacts Device::facts() const { return shown(device_.facts()); }
 
 void Device::check_room(std::int64_t bytes, std::string_view what) const {
   const std::int64_t memory = facts().memory;
-  constexpr double kGigabyte = 1e9;
-  require(bytes <= memory,
-          "{}: expected a model of at most {:.2f} GB, found {} of {:.2f} GB in fp32",
-          device_.facts().name, static_cast<double>(memory) / kGigabyte, what,
-          static_cast<double>(bytes) / kGigabyte);
+  const auto shown = [](std::int64_t size) {
+    const double megabytes = static_cast<double>(size) / 1e6;
+    return megabytes < 1000 ? fmt::format("{:.2f} MB", megabytes)
+                            : fmt::format("{:.2f} GB", megabytes / 1000);
+  };
+  require(bytes <= memory, "{}: expected a model of at most {}, found {} of {} in fp32",
+          device_.facts().name, shown(memory), what, shown(bytes));
 }
 
 Tensor Device::uploaded(const Tensor& tensor) const {

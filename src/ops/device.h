@@ -17,13 +17,13 @@ class Device;
 
 namespace longformer::ops {
 
-/// What a device says of itself.
+/// Facts that a device tells.
 struct DeviceFacts {
   std::string name, driver;
   /// "GPU", "CPU" or "accelerator".
   std::string kind;
   std::int64_t memory = 0, local_memory = 0;
-  /// What multiplies there: "CLBlast" or "own kernels".
+  /// Source of its products: "CLBlast" or "own kernels".
   std::string products;
 };
 

@@ -140,6 +140,9 @@ void check_device(const models::EncoderConfig& config, const LoadOptions& option
           "expected cpu for documents that ranks share, found {}", options.device);
   require(options.layers == nullptr, OptionName("device"),
           "expected cpu for models that share their layers, found {}", options.device);
+  require(!config.table, OptionName("device"),
+          "expected cpu for a {}, whose layers are a table of tokens, found {}",
+          config.model_type(), options.device);
   require(!config.decoder, OptionName("device"),
           "expected cpu for a {}, an encoder with a decoder, found {}", config.model_type(),
           options.device);
@@ -155,7 +158,7 @@ models::Weights computing(models::Weights weights, const Compute& compute,
   if (const auto device = ops::Device::named(options.device)) {
     const ops::DeviceFacts facts = device->facts();
     if (options.note && facts.kind == "CPU") {
-      options.note(fmt::format("device {}: {} is a CPU, and slower than without --device",
+      options.note(fmt::format("device {}: {} is a CPU, on which models run faster without a device",
                                options.device, facts.name));
     }
     weights.use_device(device);
@@ -244,12 +247,13 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
 }
 
 void Model::Implementation::check_ops_of_device() const {
-  const std::array<std::int32_t, 2> ids = {static_cast<std::int32_t>(config.pad_token_id),
-                                           static_cast<std::int32_t>(config.pad_token_id)};
+  constexpr std::array<std::int32_t, 2> kIds = {0, 0};
   try {
     DocumentInput document = {};
-    document.ids = ids;
-    encoder.forward(context(), batch({&document, 1}));
+    document.ids = kIds;
+    const models::Batch tokens = batch({&document, 1});
+    const Tensor hidden = encoder.forward(context(), tokens);
+    if (head && head->has_logits()) logits(context(), tokens, hidden);
   } catch (const Error& error) {
     throw Error(fmt::format("{}: {}", config.model_type(), error.what()));
   }

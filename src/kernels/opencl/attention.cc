@@ -110,7 +110,7 @@ SoftmaxPart attend(const AttentionSpec& spec, const DeviceHeads& in) {
   const Index n = in.query.dimension(1);
   SoftmaxPart part = {device.pool().tensor({n, heads * spec.head_size}),
                       device.pool().tensor({heads, n})};
-  // What is not there is not read.
+  // Stands for tensors that are not there, and is not read.
   const Tensor& none = in.query;
   run(device, program, "attend", {plan->groups, static_cast<std::size_t>(tiles.lanes)}, plan->tasks,
       plan->sizes, plan->heads, plan->rows, plan->listed, plan->kinds, plan->global_keys, in.query,

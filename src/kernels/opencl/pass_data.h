@@ -1,4 +1,4 @@
-// What ops lay down on a device for those that follow in the same pass: lists, masks, plans.
+// Lists, masks and plans that ops lay down on a device for those that follow in the same pass.
 #pragma once
 
 #include <list>

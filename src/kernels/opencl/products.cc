@@ -13,14 +13,16 @@ namespace longformer::kernels::opencl {
 namespace {
 
 constexpr Index kPanel = 32;
+/// Rows of panels that a group of the tiled kernel holds at once.
+constexpr Index kDepth = 16;
 
-/// What products.cl is built for.
+/// Sizes that products.cl is built for.
 struct Build {
   Index vector = 4, rows = 6, side = 16, each = 4;
 
   std::string options() const {
-    return fmt::format("-DPANEL={} -DVEC={} -DROWS={} -DSIDE={} -DEACH={}", kPanel, vector, rows,
-                       side, each);
+    return fmt::format("-DPANEL={} -DDEPTH={} -DVEC={} -DROWS={} -DSIDE={} -DEACH={}", kPanel,
+                       kDepth, vector, rows, side, each);
   }
 };
 
@@ -29,7 +31,10 @@ Build build_for(const DeviceFacts& facts) {
   Build build;
   build.vector = facts.is_gpu || facts.floats < 8 ? 4 : facts.floats < 16 ? 8 : 16;
   build.rows = build.vector == 16 ? 12 : 6;
-  while (build.side > 1 && static_cast<std::size_t>(build.side * build.side) > facts.work_group) {
+  // Tiles of both factors, as products.cl has them.
+  const auto local = [&] { return kDepth * (2 * build.side * build.each + 1) * Index{4}; };
+  while (build.side > 1 && (static_cast<std::size_t>(build.side * build.side) > facts.work_group ||
+                            static_cast<std::size_t>(local()) > facts.local_memory)) {
     build.side /= 2;
   }
   return build;

@@ -1,7 +1,8 @@
 // Products of rows with a matrix: y [m, n] = x [m, k] times a matrix [k, n] in panels.
 //
 // A panel is PANEL columns of the matrix, row after row; zeros fill the last one. The build defines
-// PANEL, VEC, ROWS (of y, for a work item of `multiply`), SIDE and EACH (a work group of
+// PANEL, VEC, ROWS (of y, for a work item of `multiply`), DEPTH (rows of panels that a group of
+// `multiply_tiled` holds at once), SIDE and EACH (a work group of
 // `multiply_tiled` is SIDE x SIDE work items, each with EACH x EACH numbers of y).
 
 #define GLUE_NOW(a, b) a##b
@@ -10,8 +11,6 @@ typedef GLUE(float, VEC) floats;
 #define LOAD(from) GLUE(vload, VEC)(0, from)
 #define STORE(value, to) GLUE(vstore, VEC)(value, 0, to)
 #define TILE (SIDE * EACH)
-// Rows of panels that a group holds at once.
-#define DEPTH 16
 
 // Numbers of a tensor of so many rows as a matrix in panels: the tensor is the matrix, or its
 // transpose.

@@ -15,10 +15,10 @@ struct Matrix {
   bool is_transpose = false;
 };
 
-/// What computes products.
+/// Ways of multiplying.
 enum class Products { clblast, vectors, tiles };
 
-/// That of the device; LONGFORMER_OPENCL_PRODUCTS=clblast, vectors or tiles names another. Throws
+/// The way of the device; LONGFORMER_OPENCL_PRODUCTS=clblast, vectors or tiles names another. Throws
 /// Error where CLBlast is named and not installed.
 Products products_of(const DeviceFacts& facts);
 

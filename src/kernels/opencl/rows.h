@@ -72,7 +72,7 @@ Tensor lower_rows(const Tensor& x, const Tensor& marks, float amount);
 struct SoftmaxPart {
   Tensor out, logsumexp;
 };
-/// As one softmax over the keys of both.
+/// Both as one softmax over the keys of both.
 SoftmaxPart merged(const SoftmaxPart& a, const SoftmaxPart& b);
 
 /// Second projections of global rows, [D, D] and [D].

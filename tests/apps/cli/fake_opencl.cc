@@ -1,4 +1,5 @@
-// A libOpenCL with the fault that FAKE_OPENCL names: no-platform, no-local-memory, compile, memory.
+// A libOpenCL with the fault that FAKE_OPENCL names: no-platform, no-local-memory, compile, memory,
+// small (a device with 32 KiB).
 // tests/apps/cli/cli_opencl_test.py runs the program with it.
 #include <cstdint>
 #include <cstdlib>
@@ -57,7 +58,7 @@ std::int32_t clGetDeviceIDs(void*, std::uint64_t, std::uint32_t, void** devices,
 std::int32_t clGetDeviceInfo(void*, std::uint32_t question, std::size_t room, void* to,
                              std::size_t* size) {
   constexpr std::string_view kName = "fake device";
-  const std::uint64_t memory = std::uint64_t{1} << 32;
+  const std::uint64_t memory = std::uint64_t{1} << (fails("small") ? 15 : 32);
   const std::uint64_t local = 32768;
   const std::uint64_t type = 4;
   const std::size_t group = 256;
@@ -136,6 +137,11 @@ std::int32_t clReleaseMemObject(void*) { return 0; }
 
 std::int32_t clEnqueueWriteBuffer(void*, void*, std::uint32_t, std::size_t, std::size_t,
                                   const void*, std::uint32_t, const void*, void*) {
+  return 0;
+}
+
+std::int32_t clEnqueueCopyBuffer(void*, void*, void*, std::size_t, std::size_t, std::size_t,
+                                 std::uint32_t, const void*, void*) {
   return 0;
 }
 
