@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
@@ -43,7 +42,10 @@ Index distance_bucket(Index distance, const DistanceBuckets& buckets) {
 }
 
 Tensor bucket_biases(const Context& context, const Tensor& table, const DistanceBuckets& buckets) {
-  refuse_device("bucket_biases", table);
+  // A small table, from which the host makes the biases of a pass.
+  if (table.is_on_device()) {
+    return bucket_biases(context, Tensor::from(table.to_floats(), table.shape()), buckets);
+  }
   const Index heads = table.columns();
   const std::vector<Index> places = buckets_of(buckets);
   const Index count = std::ssize(places);

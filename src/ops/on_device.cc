@@ -52,6 +52,13 @@ Tensor mirrored(opencl::Device& device, const Tensor& tensor) {
   });
 }
 
+/// A tensor on the device: itself, or a copy of what the host has for this op alone.
+Tensor laid(opencl::Device& device, const Tensor& tensor) {
+  if (tensor.is_on_device()) return tensor;
+  const Tensor wide = tensor.to(DType::f32);
+  return device.pool().uploaded(wide.raw(), wide.shape(), DType::f32);
+}
+
 /// dense(x) before bias and activation.
 Tensor product(const Tensor& x, const Dense& dense) { return opencl::multiply(x, dense.matrix); }
 
@@ -84,10 +91,8 @@ Tensor linear(const Tensor& x, const Linear& layer) {
   const Dense& dense = *layer.on_device();
   opencl::Device& device = device_of(dense.matrix.numbers);
   const Turn turn(device.turn);
-  // Rows of the host are few: what heads read of some texts.
-  const Tensor wide = x.is_on_device() ? x : x.to(DType::f32);
-  Tensor y = product(
-      x.is_on_device() ? x : device.pool().uploaded(wide.raw(), wide.shape(), DType::f32), dense);
+  // Rows of the host are few: those that heads read of some texts.
+  Tensor y = product(laid(device, x), dense);
   opencl::finish(y, {.bias = dense.bias, .activation = layer.activation()});
   return y;
 }
@@ -126,7 +131,7 @@ Tensor add(const Tensor& x, const Tensor& residual) {
   const Turn turn(device.turn);
   Tensor y = device.pool().tensor(x.shape());
   opencl::copy_elements(x, y, 0);
-  opencl::finish(y, {.residual = mirrored(device, residual)});
+  opencl::finish(y, {.residual = laid(device, residual)});
   return y;
 }
 
@@ -149,7 +154,7 @@ Tensor feed_forward(const Tensor& x, const FeedForward& block, const Tensor& res
     opencl::finish(wide, {.bias = up.bias, .activation = block.up.activation()});
   }
   Tensor y = product(wide, down);
-  const Tensor there = mirrored(device, residual);
+  const Tensor there = laid(device, residual);
   if (norm != nullptr) return opencl::normalise(y, down.bias, there, norm_of(*norm));
   opencl::finish(y, {.bias = down.bias, .residual = there});
   return y;

@@ -72,8 +72,7 @@ double difference(const std::vector<float>& a, const std::vector<float>& b,
 }
 
 /// Beginnings of the names of folders that devices refuse.
-const std::set<std::string> kRefused = {"tiny_deberta", "tiny_funnel", "tiny_mpnet",
-                                        "tiny_reformer"};
+const std::set<std::string> kRefused = {"tiny_deberta", "tiny_funnel", "tiny_reformer"};
 
 bool is_refused(const std::string& name) {
   return std::ranges::any_of(kRefused,

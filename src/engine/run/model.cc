@@ -158,8 +158,9 @@ models::Weights computing(models::Weights weights, const Compute& compute,
   if (const auto device = ops::Device::named(options.device)) {
     const ops::DeviceFacts facts = device->facts();
     if (options.note && facts.kind == "CPU") {
-      options.note(fmt::format("device {}: {} is a CPU, on which models run faster without a device",
-                               options.device, facts.name));
+      options.note(
+          fmt::format("device {}: {} is a CPU, on which models run faster without a device",
+                      options.device, facts.name));
     }
     weights.use_device(device);
   }

@@ -69,28 +69,32 @@ DeviceFacts facts_of(DeviceId device) {
           .floats = fact<Name>(device, kPreferredFloats)};
 }
 
-/// The devices of all platforms, in the order that the library gives.
-std::vector<DeviceId> every_device() {
+std::vector<Platform> platforms() {
   Name count = 0;
   library().get_platforms(0, nullptr, &count);
-  std::vector<Platform> platforms(count);
-  if (count > 0) library().get_platforms(count, platforms.data(), nullptr);
+  std::vector<Platform> found(count);
+  if (count > 0) library().get_platforms(count, found.data(), nullptr);
+  return found;
+}
+
+/// The devices of all platforms, in the order that the library gives. Throws Error where there are
+/// none.
+std::vector<DeviceId> present_devices() {
+  const std::vector<Platform> drivers = platforms();
   std::vector<DeviceId> devices;
-  for (const Platform platform : platforms) {
+  for (const Platform platform : drivers) {
     Name found = 0;
     if (library().get_devices(platform, kEveryDevice, 0, nullptr, &found) != kSuccess) continue;
     const std::size_t before = devices.size();
     devices.resize(before + found);
     library().get_devices(platform, kEveryDevice, found, devices.data() + before, nullptr);
   }
-  return devices;
-}
-
-std::vector<DeviceId> present_devices() {
-  std::vector<DeviceId> devices = every_device();
-  require(!devices.empty(),
+  require(!drivers.empty(),
           "opencl: expected a device, found no platform with one (a driver is missing, such as "
           "Debian's pocl-opencl-icd for the CPU)");
+  require(!devices.empty(),
+          "opencl: expected a device, found a driver without one (PoCL has none where it cannot "
+          "write its cache, POCL_CACHE_DIR or ~/.cache/pocl)");
   return devices;
 }
 

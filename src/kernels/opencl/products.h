@@ -18,8 +18,8 @@ struct Matrix {
 /// Ways of multiplying.
 enum class Products { clblast, vectors, tiles };
 
-/// The way of the device; LONGFORMER_OPENCL_PRODUCTS=clblast, vectors or tiles names another. Throws
-/// Error where CLBlast is named and not installed.
+/// The way of the device; LONGFORMER_OPENCL_PRODUCTS=clblast, vectors or tiles names another.
+/// Throws Error where CLBlast is named and not installed.
 Products products_of(const DeviceFacts& facts);
 
 // Whoever calls these has the turn of the device.

@@ -33,6 +33,7 @@ class TestFaults:
 
     @pytest.mark.parametrize("fault, words", [
         ("no-platform", "expected a device, found no platform"),
+        ("no-device", "expected a device, found a driver without one (PoCL has none where it cannot write its cache"),
         ("no-local-memory", "fake device: expected a device with local memory"),
         ("memory", "fake device: out of memory"),
         ("compile", "fake device: its compiler refused the kernels: attention.cl:7: error: no such word (log: "),

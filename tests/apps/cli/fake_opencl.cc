@@ -1,5 +1,5 @@
-// A libOpenCL with the fault that FAKE_OPENCL names: no-platform, no-local-memory, compile, memory,
-// small (a device with 32 KiB).
+// A libOpenCL with the fault that FAKE_OPENCL names: no-platform, no-device, no-local-memory,
+// compile, memory, small (a device with 32 KiB).
 // tests/apps/cli/cli_opencl_test.py runs the program with it.
 #include <cstdint>
 #include <cstdlib>
@@ -52,6 +52,7 @@ std::int32_t clGetPlatformIDs(std::uint32_t, void** platforms, std::uint32_t* co
 
 std::int32_t clGetDeviceIDs(void*, std::uint64_t, std::uint32_t, void** devices,
                             std::uint32_t* count) {
+  if (fails("no-device")) return -1;
   return one(devices, count);
 }
 
