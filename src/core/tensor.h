@@ -46,7 +46,7 @@ class Tensor {
 
   /// A tensor in the memory of a device, from byte `begin` on. Its elements come to the host by
   /// to_floats() and copy_to() alone.
-  Tensor(std::shared_ptr<DeviceMemory> memory, std::size_t begin, Shape shape, DType dtype)
+  Tensor(const std::shared_ptr<DeviceMemory>& memory, std::size_t begin, Shape shape, DType dtype)
       : owner_(memory),
         device_(memory.get()),
         begin_(begin),
