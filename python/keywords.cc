@@ -299,7 +299,7 @@ LoadOptions load_options(const Options& given) {
   Keywords keywords("load", given);
   keywords.take("dtype", options.dtype).take("threads", options.threads);
   keywords.take("adapter", options.adapter).take("task", options.task);
-  keywords.take("int8_skip", options.int8_skip).finish();
+  keywords.take("int8_skip", options.int8_skip).take("device", options.device).finish();
   return options;
 }
 

@@ -181,6 +181,7 @@ void add_classify(CLI::App& program, Action& action) {
           "choose the form, .txt and others are text; with --explain also .html, a page of one "
           "document, and no .npy");
   add_compute(verb, flags->model);
+  add_device(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) {
       if (flags->explain.is_wanted()) {

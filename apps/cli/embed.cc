@@ -501,6 +501,7 @@ void add_embed(CLI::App& program, Action& action) {
   add_options(verb, *flags);
   add_json(verb, flags->model);
   add_compute(verb, flags->model);
+  add_device(verb, flags->model);
   verb.callback([flags, &action] {
     check(*flags);
     action = [flags](Messages& messages) { EmbedRun(*flags, messages).run(); };

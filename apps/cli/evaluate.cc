@@ -346,6 +346,7 @@ void add_evaluate(CLI::App& program, Action& action) {
   flags->characters.add(verb);
   add_results(verb, flags->model);
   add_compute(verb, flags->model);
+  add_device(verb, flags->model);
   verb.callback([flags, &verb, &action] {
     check(verb, *flags);
     static_cast<void>(form_of(flags->model));

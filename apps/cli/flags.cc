@@ -107,6 +107,30 @@ void add_compute(CLI::App& verb, ModelFlags& flags) {
   add_threads(verb, flags.threads);
 }
 
+void add_device(CLI::App& verb, ModelFlags& flags) {
+  const auto check = [](const std::string& name) -> std::string {
+    constexpr std::string_view kNumbered = "opencl:";
+    const bool is_numbered = name.starts_with(kNumbered) &&
+                             whole_number(std::string_view(name).substr(kNumbered.size())) >= 0;
+    if (name == "cpu" || name == "opencl" || is_numbered) return {};
+    return "expected cpu, opencl or opencl:N, found " + in_quotes(name);
+  };
+  verb.add_option("--device", flags.device,
+                  "cpu, or opencl or opencl:N for a GPU, the first one or that of the number which "
+                  "'longformer info --devices' shows (cpu)")
+      ->check(CLI::Validator(check, "", ""))
+      ->type_name("DEVICE");
+}
+
+void refuse_device(CLI::App& verb, std::string_view what) {
+  const auto refuse = [what = std::string(what)](const std::string& name) {
+    if (name == "cpu") return;
+    throw UsageError("--device", fmt::format("expected cpu, as {} runs on it alone, found {}", what,
+                                             in_quotes(name)));
+  };
+  verb.add_option_function<std::string>("--device", refuse, "")->type_name("DEVICE")->group("");
+}
+
 void add_int8_skip(CLI::App& verb, std::vector<std::string>& layers, const std::string& more) {
   verb.add_option("--int8-skip", layers,
                   "int8: layers that stay as they are, numbers from 0 or parts of names such as "

@@ -62,6 +62,7 @@ struct ModelFlags {
   /// The folder of an adapter of the model; empty: none.
   std::string adapter;
   std::string dtype = "fp32";
+  std::string device = "cpu";
   std::vector<std::string> int8_skip;
   std::int64_t threads = 0;
   bool json = false;
@@ -72,6 +73,7 @@ struct ModelFlags {
   LoadOptions load_options(Messages& messages) const {
     return {.dtype = dtype,
             .int8_skip = int8_skip,
+            .device = device,
             .threads = static_cast<int>(threads),
             .adapter = adapter,
             .note = [&messages](const std::string& text) { messages.note(text); }};
@@ -92,6 +94,11 @@ void add_results(CLI::App& verb, ModelFlags& flags);
 void add_threads(CLI::App& verb, std::int64_t& threads);
 /// --adapter, --dtype, --int8-skip and --threads.
 void add_compute(CLI::App& verb, ModelFlags& flags);
+/// --device, for verbs that run encoders.
+void add_device(CLI::App& verb, ModelFlags& flags);
+/// An option --device that help leaves out, and that is refused: what the verb does runs on the
+/// CPU.
+void refuse_device(CLI::App& verb, std::string_view what);
 /// The help ends with `more`.
 void add_int8_skip(CLI::App& verb, std::vector<std::string>& layers, const std::string& more = {});
 /// FILES, --text, --lines, --shard and the options of tables.

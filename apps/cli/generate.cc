@@ -107,6 +107,7 @@ void add_generate(CLI::App& program, Action& action) {
   add_writing(verb, writing);
   add_results(verb, writing.model);
   add_compute(verb, writing.model);
+  refuse_device(verb, "a decoder");
   verb.callback(
       [flags, &action] { action = [flags](Messages& messages) { run(*flags, messages); }; });
 }

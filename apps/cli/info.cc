@@ -190,6 +190,26 @@ std::string report_of(const std::string& folder, const ModelFlags& flags, bool g
   return text;
 }
 
+/// The devices that --device of other verbs takes, a line for each.
+std::string devices_text(bool json) {
+  std::string text;
+  for (const DeviceInfo& device : devices()) {
+    if (json) {
+      JsonLine line;
+      line.add("device", device.device).add("name", device.name).add("kind", device.kind);
+      line.add("memory", device.memory_bytes).add("local_memory", device.local_memory_bytes);
+      line.add("products", device.products).add("driver", device.driver);
+      text += line.line();
+      continue;
+    }
+    text += fmt::format("{}  {} ({}), {:.1f} GB, {} KiB of local memory, products by {}; {}\n",
+                        device.device, device.name, device.kind,
+                        static_cast<double>(device.memory_bytes) / 1e9,
+                        device.local_memory_bytes / 1024, device.products, device.driver);
+  }
+  return text;
+}
+
 }  // namespace
 
 void add_info(CLI::App& program, Action& action) {
@@ -200,13 +220,22 @@ void add_info(CLI::App& program, Action& action) {
                                       .examples = "longformer info longformer-base-4096\n"
                                                   "longformer info allenai/longformer-base-4096 "
                                                   "--json\n"
+                                                  "longformer info --devices\n"
                                                   "longformer info led-base-16384 --generation"});
-  add_model(verb, *flags);
+  CLI::Option* model = add_model(verb, *flags)->required(false);
+  const auto shows_devices = std::make_shared<bool>(false);
+  verb.add_flag("--devices", *shows_devices,
+                "instead of a folder: the devices of OpenCL that --device takes, with their memory")
+      ->excludes(model);
   verb.add_flag("--generation", *generation,
                 "of a model with a decoder: how its folder says that texts are written");
   add_results(verb, *flags);
-  verb.callback([flags, generation, &action] {
-    action = [flags, generation](Messages& messages) {
+  verb.callback([flags, generation, shows_devices, &action] {
+    if (flags->model.empty() && !*shows_devices) throw CLI::RequiredError("MODEL");
+    action = [flags, generation, shows_devices](Messages& messages) {
+      if (*shows_devices) {
+        return write_report(*flags, devices_text(with_form(*flags).json));
+      }
       const std::string folder = flags->folder();
       write_report(*flags, report_of(folder, with_form(*flags), *generation, messages));
     };

@@ -78,6 +78,7 @@ void add_ner(CLI::App& program, Action& action) {
   add_fields(verb, fields(flags->options));
   add_results(verb, flags->model);
   add_compute(verb, flags->model);
+  add_device(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) { NerRun(*flags, messages).run(); };
   });

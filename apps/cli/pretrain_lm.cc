@@ -106,6 +106,7 @@ void add_pretrain_lm(CLI::App& program, Action& action) {
   verb.add_option("MODEL", flags->model.model, "folder of a model to go on from")->type_name("");
   verb.add_option("DATA", flags->files, "files of text to train on")->type_name("");
   add_fields(verb, fields(flags->options));
+  refuse_device(verb, "training");
   verb.get_option("--output-dir")->required();
   CLI::Option* phases = verb.get_option("--phases");
   for (const char* name : {"--length", "--learning-rate", "--max-steps", "--num-train-epochs",

@@ -57,6 +57,7 @@ void add_pretrain_mlm(CLI::App& program, Action& action) {
       ->required()
       ->type_name("");
   add_fields(verb, fields(flags->options));
+  refuse_device(verb, "training");
   verb.get_option("--output-dir")->required();
   add_json(verb, flags->model);
   verb.callback([flags, &action] {

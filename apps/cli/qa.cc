@@ -292,6 +292,7 @@ void add_qa(CLI::App& program, Action& action) {
   add_fields(verb, only(fields(flags->retrieval.options), {"search_weight"}));
   add_results(verb, flags->model);
   add_compute(verb, flags->model);
+  add_device(verb, flags->model);
   verb.callback([flags, &action] {
     action = [flags](Messages& messages) {
       if (MultiHopAnswerer::is_one(flags->model.token_model_folder())) {

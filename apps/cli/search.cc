@@ -366,6 +366,7 @@ void add_search(CLI::App& program, Action& action) {
   verb.get_option("--rerank-depth")->needs(reranker);
   add_results(verb, flags->model);
   add_compute(verb, flags->model);
+  add_device(verb, flags->model);
   const CLI::Option* passage = verb.get_option("--passage-tokens");
   verb.callback([flags, passage, &action] {
     flags->passage_tokens_given = passage->count() > 0;

@@ -115,6 +115,7 @@ void add_summarize(CLI::App& program, Action& action) {
   add_writing(verb, writing);
   add_results(verb, writing.model);
   add_compute(verb, writing.model);
+  refuse_device(verb, "a decoder");
   verb.callback([flags, &action] {
     if (!flags->topics.empty() && !flags->retrieval.is_asked()) {
       throw UsageError("--question", "expected --retrieve or --index beside it");

@@ -92,6 +92,9 @@ struct LoadOptions {
   /// Layers that int8 leaves as they are: numbers, from 0, or parts of names of dense layers such
   /// as "output.dense".
   std::vector<std::string> int8_skip = {};
+  /// "cpu", or "opencl" or "opencl:N" for the device of that number, on which layers, attention and
+  /// heads of an encoder run in fp32; empty: "cpu" (docs/gpu.md).
+  std::string device = {};
   /// At most kMostThreads; 0 takes what this process may use (longformer/threads.h).
   int threads = 0;
   /// The folder of a LoRA adapter of the model, as peft writes it; empty: none. Its additions are
@@ -168,6 +171,21 @@ struct DocumentOutput {
   /// Embeddings first, then one per layer; empty unless asked for.
   std::vector<std::vector<float>> hidden_states;
 };
+
+/// A device that models can run on: LoadOptions::device.
+struct DeviceInfo {
+  /// "opencl:0".
+  std::string device;
+  /// Its own name, and those of its driver.
+  std::string name, driver;
+  /// "GPU", "CPU" or "accelerator".
+  std::string kind;
+  std::int64_t memory_bytes = 0, local_memory_bytes = 0;
+  /// Source of its products: "CLBlast" or "own kernels".
+  std::string products;
+};
+/// All devices of OpenCL, in the order of their numbers. Throws Error where there are none.
+std::vector<DeviceInfo> devices();
 
 /// Facts of a loaded model.
 struct ModelInfo {

@@ -206,7 +206,7 @@ class Model:
     that the verb needs."""
 
     def __init__(
-        self, native: _native.Model, source: tuple[str, str, int, str, str, list[str]], ranks: DocumentRanks | None = None
+        self, native: _native.Model, source: tuple[str, str, int, str, str, list[str], str], ranks: DocumentRanks | None = None
     ):
         self._native = native
         self._source = source
@@ -218,8 +218,8 @@ class Model:
     def __reduce__(self) -> Any:
         if self._ranks is not None:
             raise Error("ranks: expected a model of this process alone to pickle, found one of several")
-        folder, dtype, threads, adapter, task, int8_skip = self._source
-        return load, (folder, dtype, threads, adapter or None, task, int8_skip)
+        folder, dtype, threads, adapter, task, int8_skip, device = self._source
+        return load, (folder, dtype, threads, adapter or None, task, int8_skip, None, device)
 
     def __repr__(self) -> str:
         head = f", {self.head}" if self.head else ""
@@ -250,8 +250,8 @@ class Model:
     @cached_property
     def _gradients(self) -> _native.GradientModel:
         """The same weights, kept so that gradients can flow to them."""
-        folder, dtype, threads, adapter, task, _ = self._source
-        options = {"dtype": dtype, "threads": threads, "adapter": adapter, "task": task}
+        folder, dtype, threads, adapter, task, _, device = self._source
+        options = {"dtype": dtype, "threads": threads, "adapter": adapter, "task": task, "device": device}
         return _native.GradientModel(folder, options)
 
     @cached_property
@@ -524,6 +524,7 @@ def load(
     task: str = "",
     int8_skip: str | Sequence[str | int] = (),
     ranks: DocumentRanks | None = None,
+    device: str = "cpu",
 ) -> Model:
     """Loads a Hugging Face checkpoint folder, or org/name[@revision] of the Hub, which is fetched
     where its cache lacks it (a line on stderr says what and how much before; HF_HUB_OFFLINE=1 forbids it). dtype is
@@ -532,7 +533,7 @@ def load(
     they are, as in `transformers`. adapter is the folder of a LoRA adapter of the model, as peft writes
     it; it is merged into the weights. task is the verb whose head is wanted ("classify", "ner", "qa" …) where
     architectures of config.json names none. int8_skip names layers that int8 leaves as they are, by numbers from 0
-    or by parts of names such as "output.dense".
+    or by parts of names such as "output.dense". device "opencl" or "opencl:N" runs an encoder on a GPU, in fp32.
 
     With ranks (`longformer_cpp.ranks`) several processes read each document together: all of them load the folder and make
     the same calls with the same texts, from one thread; each computes a part of the tokens, and all get the results. The
@@ -548,8 +549,9 @@ def load(
     named = int8_skip.split(",") if isinstance(int8_skip, str) else int8_skip
     skipped = [str(layer).strip() for layer in named]
     options = {"dtype": dtype, "threads": threads, "adapter": source[3], "task": as_text(task, "task")}
+    options["device"] = as_text(device, "device")
     native = _native.Model(path, {**options, "int8_skip": skipped}, ranks)
-    return Model(native, (*source, task, skipped), ranks)
+    return Model(native, (*source, task, skipped, device), ranks)
 
 
 def _targets(model: Model, documents: list[Document], labels: Any, spans: list[Any]) -> list[_Target]:

@@ -136,8 +136,8 @@ class Classifier:
     @cached_property
     def _explainer(self) -> _native.Explainer:
         """The same weights, kept so that gradients can flow through them."""
-        folder, dtype, threads, adapter, *_ = self.model._source
-        return _native.Explainer(folder, {"dtype": dtype, "threads": threads, "adapter": adapter})
+        folder, dtype, threads, adapter, _, _, device = self.model._source
+        return _native.Explainer(folder, {"dtype": dtype, "threads": threads, "adapter": adapter, "device": device})
 
     @described("explain")
     def explain(

@@ -78,6 +78,22 @@ def test_bf16(folder, cases):
     assert_matches(output, cases("tiny_longformer"), tolerance=0.1)
 
 
+def test_device(folder, cases):
+    try:
+        with pytest.warns(RuntimeWarning, match="is a CPU"):
+            model = longformer_cpp.load(folder("tiny_longformer"), device="opencl")
+    except longformer_cpp.Error as error:
+        if "not installed" in str(error) or "no platform" in str(error):
+            pytest.skip("no device of OpenCL (tools/packages.sh opencl)")
+        raise
+    read = cases("tiny_longformer")
+    output = model(**ragged(read))
+    for i, case in enumerate(read):
+        assert_close(output.last_hidden_state[i], case["last_hidden_state"], case["attention_mask"] == 1, 1e-4)
+    with pytest.raises(longformer_cpp.Error, match="device: expected cpu, opencl or opencl:N"):
+        longformer_cpp.load(folder("tiny_longformer"), device="cuda")
+
+
 def test_threads(folder, cases):
     output = longformer_cpp.load(folder("tiny_longformer"), threads=1)(**ragged(cases("tiny_longformer")))
     assert_matches(output, cases("tiny_longformer"))

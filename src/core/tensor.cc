@@ -65,14 +65,26 @@ Tensor Tensor::slice_rows(Index begin, Index count) const {
   assert(begin >= 0 && count >= 0 && begin + count <= rows());
   Shape shape = shape_;
   shape[0] = count;
-  auto* start = static_cast<std::byte*>(data_) +
-                static_cast<std::size_t>(begin * columns()) * element_size(dtype_);
-  return Tensor(owner_, start, std::move(shape), dtype_);
+  const std::size_t bytes = static_cast<std::size_t>(begin * columns()) * element_size(dtype_);
+  Tensor rows = reshaped(shape_);
+  rows.shape_ = std::move(shape);
+  if (device_ != nullptr) rows.begin_ += bytes;
+  if (data_ != nullptr) rows.data_ = static_cast<std::byte*>(data_) + bytes;
+  return rows;
 }
 
 Tensor Tensor::reshaped(Shape shape) const {
   assert(element_count(shape) == size());
-  return Tensor(owner_, data_, std::move(shape), dtype_);
+  Tensor same = *this;
+  same.shape_ = std::move(shape);
+  same.gradient_ = nullptr;
+  return same;
+}
+
+void Tensor::refuse_host() {
+  fail(
+      "expected numbers in the memory of this machine, found them on a device: "
+      "an op that has none for devices was asked for them");
 }
 
 std::vector<float> Tensor::to_floats() const {
@@ -84,6 +96,11 @@ std::vector<float> Tensor::to_floats() const {
 void Tensor::copy_to(std::span<float> out) const {
   assert(static_cast<Index>(out.size()) == size());
   if (out.empty()) return;
+  if (device_ != nullptr) {
+    assert(dtype_ == DType::f32);
+    device_->read(begin_, out.size_bytes(), out.data());
+    return;
+  }
   switch (dtype_) {
     case DType::f32:
       std::memcpy(out.data(), data_, out.size_bytes());

@@ -24,6 +24,15 @@ Index element_count(const Shape& shape);
 
 struct Gradient;
 
+/// Memory that lies elsewhere than that of the host: on a device, whose ops find their own kind of
+/// memory in it.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  /// Waits for all that was asked of the device before, and copies bytes to the host.
+  virtual void read(std::size_t begin, std::size_t bytes, void* to) const = 0;
+};
+
 class Tensor {
  public:
   Tensor() = default;
@@ -35,16 +44,31 @@ class Tensor {
   Tensor(std::shared_ptr<void> owner, void* data, Shape shape, DType dtype)
       : owner_(std::move(owner)), data_(data), shape_(std::move(shape)), dtype_(dtype) {}
 
+  /// A tensor in the memory of a device, from byte `begin` on. Its elements come to the host by
+  /// to_floats() and copy_to() alone.
+  Tensor(const std::shared_ptr<DeviceMemory>& memory, std::size_t begin, Shape shape, DType dtype)
+      : owner_(memory),
+        device_(memory.get()),
+        begin_(begin),
+        shape_(std::move(shape)),
+        dtype_(dtype) {}
+
   static Tensor zeros(Shape shape, DType dtype);
   /// A float tensor that holds a copy of the values.
   static Tensor from(std::span<const float> values, Shape shape);
 
-  bool empty() const { return data_ == nullptr; }
+  bool empty() const { return data_ == nullptr && device_ == nullptr; }
+  bool is_on_device() const { return device_ != nullptr; }
+  /// Null for a tensor of the host.
+  DeviceMemory* device_memory() const { return device_; }
+  /// The byte of it where the elements begin.
+  std::size_t device_begin() const { return begin_; }
   /// Whether nobody else holds the storage, so that writing to it changes no other tensor.
   bool is_sole_owner() const { return owner_.use_count() == 1; }
   /// Whether both are the same elements in the same storage.
   bool is_same_as(const Tensor& other) const {
-    return data_ == other.data_ && shape_ == other.shape_ && dtype_ == other.dtype_;
+    return data_ == other.data_ && device_ == other.device_ && begin_ == other.begin_ &&
+           shape_ == other.shape_ && dtype_ == other.dtype_;
   }
   /// Whether the elements of both have the same bits.
   bool equals(const Tensor& other) const;
@@ -57,18 +81,25 @@ class Tensor {
   std::size_t bytes() const { return static_cast<std::size_t>(size()) * element_size(dtype_); }
   DType dtype() const { return dtype_; }
 
+  /// These throw Error for a tensor on a device.
   template <typename T>
   T* data() {
     assert(sizeof(T) == element_size(dtype_));
-    return static_cast<T*>(data_);
+    return static_cast<T*>(raw());
   }
   template <typename T>
   const T* data() const {
     assert(sizeof(T) == element_size(dtype_));
-    return static_cast<const T*>(data_);
+    return static_cast<const T*>(raw());
   }
-  void* raw() { return data_; }
-  const void* raw() const { return data_; }
+  void* raw() {
+    if (device_ != nullptr) refuse_host();
+    return data_;
+  }
+  const void* raw() const {
+    if (device_ != nullptr) refuse_host();
+    return data_;
+  }
 
   /// Gradient of this value (core/tape.h); null when none is wanted. Copies of a
   /// tensor share it; views and conversions have none.
@@ -93,8 +124,13 @@ class Tensor {
   Tensor copied() const;
 
  private:
+  [[noreturn]] static void refuse_host();
+
   std::shared_ptr<void> owner_;
   void* data_ = nullptr;
+  /// Instead of data_.
+  DeviceMemory* device_ = nullptr;
+  std::size_t begin_ = 0;
   Shape shape_;
   DType dtype_ = DType::f32;
   std::shared_ptr<Gradient> gradient_;

@@ -156,6 +156,16 @@ Weights Weights::of_files(formats::WeightFiles files, const TensorNames& names) 
   return weights;
 }
 
+void Weights::use_device(std::shared_ptr<const ops::Device> device) {
+  device_ = std::move(device);
+  if (device_ == nullptr) return;
+  Index numbers = 0;
+  for (const auto& [name, tensor] : tensors_) {
+    if (!is_buffer(name)) numbers += element_count(tensor.shape());
+  }
+  device_->check_room(numbers * static_cast<Index>(sizeof(float)), name_);
+}
+
 bool Weights::uses_int8(std::span<const std::string> layers) const {
   if (int8_ == nullptr) return false;
   bool has_all = true;
@@ -363,7 +373,10 @@ Tensor Weights::get(const std::string& name, const Shape& shape, const Init& ini
   }
   if (is_trained()) return parameter(name, shape, init);
   const Tensor tensor = seed_ ? drawn_tensor(name, shape, init, *seed_) : stored(name, shape);
-  return keeps_tensors_ ? tensor.to(DType::f32) : tensor;
+  if (device_ == nullptr) return keeps_tensors_ ? tensor.to(DType::f32) : tensor;
+  Tensor there = device_->uploaded(tensor);
+  release(tensor);
+  return there;
 }
 
 Tensor Weights::parameter(const std::string& name, const Shape& shape, const Init& init) const {
@@ -589,7 +602,7 @@ void Weights::tell_nonfinite(const std::function<void(const std::string&)>& note
 }
 
 void Weights::release(const Tensor& tensor) const {
-  if (files_ && !wants_gradient(tensor)) files_->release(tensor);
+  if (files_ && !wants_gradient(tensor) && !tensor.is_on_device()) files_->release(tensor);
 }
 
 std::uint64_t Weights::fingerprint() const {

@@ -19,6 +19,7 @@
 #include "models/adapter.h"
 #include "models/int8_layers.h"
 #include "models/tensor_names.h"
+#include "ops/device.h"
 #include "ops/linear.h"
 
 namespace longformer::models {
@@ -149,6 +150,10 @@ class Weights {
   void use_int8(const std::vector<std::string>& skipped) {
     int8_ = std::make_shared<const Int8Layers>(skipped);
   }
+  /// Lays all that models ask for on the device, in fp32; null: it stays on the host. Throws Error
+  /// where the device has no room for all of it.
+  void use_device(std::shared_ptr<const ops::Device> device);
+  bool is_on_device() const { return device_ != nullptr; }
   /// Whether dense layers that are stacked are multiplied so.
   bool uses_int8(std::span<const std::string> layers) const;
   /// Null where nothing is multiplied so.
@@ -273,6 +278,7 @@ class Weights {
   /// Scales of the rows of tensors of 8-bit whole numbers, by the names of those.
   formats::StoredTensors scales_;
   std::shared_ptr<const Int8Layers> int8_;
+  std::shared_ptr<const ops::Device> device_;
   std::map<std::string, std::string> stored_names_;
   std::shared_ptr<const Adapter> adapter_;
   std::shared_ptr<const Weights> unadapted_;

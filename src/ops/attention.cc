@@ -8,6 +8,7 @@
 #include "kernels/attention/merge.h"
 #include "kernels/elementwise.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 
 namespace longformer::ops {
 namespace {
@@ -158,6 +159,7 @@ Tensor attention(const Context& context, const AttentionSpec& spec, const Tensor
 
 Tensor attention_over(const Context& context, const Tensor& query, std::span<const KeyGroup> groups,
                       std::span<const EdgeGroup> edges) {
+  if (query.is_on_device()) return on_device::attention_over(query, groups, edges);
   const bool trained =
       context.tape != nullptr &&
       (wants_gradient(query) || std::any_of(groups.begin(), groups.end(), is_trained) ||

@@ -2,6 +2,7 @@
 
 #include "kernels/attention/global_rows.h"
 #include "kernels/rows.h"
+#include "ops/device.h"
 
 namespace longformer::ops {
 namespace {
@@ -53,6 +54,7 @@ Tensor global_probabilities(const Context& context, const ProjectedGlobals& glob
 void attention_probabilities(const Context& context, const AttentionSpec& spec,
                              const ProbabilityInputs& in, std::span<const Index> heads,
                              const std::function<void(const HeadProbabilities&)>& observe) {
+  refuse_device("attention_probabilities", in.query);
   // Global tokens see everything, by projections of their own or by those of all.
   const bool globals_see_all =
       in.projections != nullptr || spec.global_queries == kernels::GlobalQueries::see_everything;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "ops/device.h"
 
 namespace longformer::ops {
 namespace {
@@ -33,6 +34,7 @@ Tensor part_indicators(const KeyGroup& group, Index number, Index size, Index fi
 std::vector<AgeShares> attention_shares(const Context& context, const Tensor& query,
                                         std::span<const KeyGroup> groups,
                                         std::span<const Index> sizes) {
+  refuse_device("attention_shares", query);
   require(groups.size() == sizes.size(), "attention shares: expected {} sizes, found {}",
           groups.size(), sizes.size());
   Context quiet = context;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/tape.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
@@ -55,6 +56,7 @@ std::vector<std::vector<double>> sums_of_probabilities(const Context& context, c
 
 std::vector<Index> most_used_rows(const Context& context, const Tensor& query,
                                   std::span<const KeyGroup> groups, const UsedRows& rows) {
+  refuse_device("most_used_rows", query);
   assert(rows.old <= rows.memory + rows.segment && rows.kept <= rows.old);
   const auto sums = sums_of_probabilities(context, query, groups);
   const std::vector<double>& of_segment = sums.back();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/device.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
@@ -26,6 +27,7 @@ void add_to_table(const Tensor& gradient, Index begin, std::span<const Index> ro
 
 Tensor axial_positions(const Context& context, const Tensor& first, const Tensor& second,
                        std::span<const Index> places) {
+  refuse_device("axial_positions", first, second);
   const Index a = first.columns(), b = second.columns();
   std::vector<Index> of_first, of_second;
   for (const Index place : places) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
@@ -20,6 +21,7 @@ double share_of(const RoutedText& text, const std::vector<RoutedText>& all) {
 
 Tensor gather_to_centroids(const Context& context, const Tensor& x, const Tensor& centroids,
                            std::shared_ptr<const std::vector<RoutedText>> texts) {
+  refuse_device("gather_to_centroids", x, centroids);
   if (!wants_backward(context, centroids)) return x;
   Tensor same = x.reshaped(x.shape());
   record(context, "gather_to_centroids", same,

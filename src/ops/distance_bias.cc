@@ -42,6 +42,10 @@ Index distance_bucket(Index distance, const DistanceBuckets& buckets) {
 }
 
 Tensor bucket_biases(const Context& context, const Tensor& table, const DistanceBuckets& buckets) {
+  // A small table, from which the host makes the biases of a pass.
+  if (table.is_on_device()) {
+    return bucket_biases(context, Tensor::from(table.to_floats(), table.shape()), buckets);
+  }
   const Index heads = table.columns();
   const std::vector<Index> places = buckets_of(buckets);
   const Index count = std::ssize(places);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/elementwise.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
@@ -44,6 +45,7 @@ std::vector<std::int32_t> distance_rows(const LogBuckets& buckets, Index farthes
 }
 
 Tensor scaled(const Context& context, const Tensor& x, float factor) {
+  refuse_device("scaled", x);
   Tensor y = context.memory.tensor(x.shape(), x.dtype());
   std::memcpy(y.raw(), x.raw(), x.bytes());
   multiply_all(context, factor, y);

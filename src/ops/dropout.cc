@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "kernels/elementwise.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
@@ -17,6 +18,7 @@ void drop_elements(const Context& context, const Dropout& dropout, Tensor& x) {
 }
 
 Tensor dropout_backward(const Context& context, const Dropout& dropout, const Tensor& gradient) {
+  refuse_device("dropout_backward", gradient);
   if (!dropout.active()) return gradient;
   Tensor dropped = context.memory.tensor(gradient.shape(), gradient.dtype());
   for_elements(context, dropped, [&](Index first, Index count, std::size_t at) {

@@ -4,6 +4,7 @@
 
 #include "kernels/elementwise.h"
 #include "ops/attention.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
@@ -40,6 +41,7 @@ Tensor edge_attention(const Context& context, const Tensor& query, const EdgeGro
 
 kernels::AttentionPart edge_part(const Context& context, const Tensor& query,
                                  const EdgeGroup& group) {
+  refuse_device("edge_part", query);
   const Index heads = group.spec.heads, n = query.dimension(1);
   kernels::AttentionPart part = {
       context.memory.tensor({n, heads * group.spec.head_size}, query.dtype()),

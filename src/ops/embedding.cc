@@ -9,12 +9,16 @@
 #include <utility>
 
 #include "core/threads.h"
+#include "ops/device.h"
 #include "ops/dropout.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 #include "ops/row_blocks.h"
 
 namespace longformer::ops {
 namespace {
+
+using kernels::opencl::Fold;
 
 /// Adds the gradient of the rows that were looked up to that of their table.
 void send_rows(const Context& context, const Tensor& gradient, const kernels::RowScatter& scatter,
@@ -27,6 +31,7 @@ void send_rows(const Context& context, const Tensor& gradient, const kernels::Ro
 
 Tensor embed(const Context& context, const EmbeddingTables& tables, const EmbeddingRows& rows,
              const Dropout& dropout) {
+  if (tables.words.is_on_device()) return on_device::embed(tables, rows);
   const Index n = static_cast<Index>(rows.words.size());
   const Index width = tables.words.columns();
   const Tensor words = rows.given.empty() ? tables.words : rows.given;
@@ -72,6 +77,7 @@ Tensor embed(const Context& context, const EmbeddingTables& tables, const Embedd
 
 Tensor embed_scaled(const Context& context, const Tensor& table, std::span<const std::int32_t> ids,
                     float scale, const Dropout& dropout) {
+  refuse_device("embed_scaled", table);
   const Index width = table.columns();
   Tensor x = context.memory.tensor({static_cast<Index>(ids.size()), width}, DType::f32);
   const kernels::RowLookup lookup = {table, ids, scale};
@@ -92,6 +98,7 @@ Tensor embed_scaled(const Context& context, const Tensor& table, std::span<const
 }
 
 Tensor select_rows(const Context& context, const Tensor& x, std::span<const Index> rows) {
+  if (x.is_on_device()) return on_device::select_rows(x, rows);
   const auto count = static_cast<Index>(rows.size());
   Tensor selected = context.memory.tensor({count, x.columns()}, x.dtype());
   kernels::select_rows(x, rows, selected);
@@ -107,6 +114,7 @@ Tensor select_rows(const Context& context, const Tensor& x, std::span<const Inde
 
 void copy_rows(const Tensor& x, std::span<const RowRange> ranges, Tensor to) {
   assert(to.dtype() == x.dtype() && to.columns() == x.columns());
+  if (x.is_on_device()) return on_device::copy_rows(x, ranges, to);
   auto* next = static_cast<std::byte*>(to.raw());
   for (const RowRange& range : ranges) {
     const Tensor part = x.slice_rows(range.begin, range.end - range.begin);
@@ -116,6 +124,7 @@ void copy_rows(const Tensor& x, std::span<const RowRange> ranges, Tensor to) {
 }
 
 Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges) {
+  if (x.is_on_device()) return on_device::fold_rows(x, ranges, Fold::sum);
   const auto count = static_cast<Index>(ranges.size());
   Tensor sums = context.memory.tensor({count, x.columns()}, DType::f32);
   kernels::sum_rows(x, ranges, sums, context.threads);
@@ -131,6 +140,10 @@ Tensor sum_rows(const Context& context, const Tensor& x, std::span<const RowRang
 
 Tensor mean_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges,
                  RowDivisor divisor) {
+  if (x.is_on_device()) {
+    const bool is_root = divisor == RowDivisor::root;
+    return on_device::fold_rows(x, ranges, is_root ? Fold::root_mean : Fold::mean);
+  }
   const auto count = static_cast<Index>(ranges.size());
   Tensor means = context.memory.tensor({count, x.columns()}, DType::f32);
   kernels::sum_rows(x, ranges, means, context.threads);
@@ -156,6 +169,7 @@ Tensor mean_rows(const Context& context, const Tensor& x, std::span<const RowRan
 }
 
 Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRange> ranges) {
+  if (x.is_on_device()) return on_device::fold_rows(x, ranges, Fold::largest);
   const auto count = static_cast<Index>(ranges.size());
   Tensor highest = context.memory.tensor({count, x.columns()}, DType::f32);
   kernels::max_rows(x, ranges, highest, context.threads);
@@ -170,6 +184,7 @@ Tensor max_rows(const Context& context, const Tensor& x, std::span<const RowRang
 }
 
 Tensor joined_rows(const Context& context, std::span<const Tensor> parts) {
+  if (parts[0].is_on_device()) return on_device::joined_rows(parts);
   Index rows = 0;
   bool is_trained = false;
   for (const Tensor& part : parts) {

@@ -3,11 +3,13 @@
 #include <cassert>
 
 #include "kernels/gemm.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
 
 Tensor expand(const Context& context, const Tensor& x, const Tensor& weight) {
+  refuse_device("expand", x, weight);
   assert(x.columns() == weight.rows());
   const Index n = x.rows(), in = weight.rows(), out = weight.columns();
   const Tensor wide = x.to(DType::f32);

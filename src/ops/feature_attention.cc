@@ -3,6 +3,7 @@
 #include <cassert>
 #include <utility>
 
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
@@ -10,6 +11,7 @@ namespace longformer::ops {
 Tensor feature_attention(const Context& context, const FeatureAttentionSpec& spec,
                          std::span<const Tensor> query_key_value, const Tensor& directions,
                          Tensor* sums) {
+  refuse_device("feature_attention", query_key_value[0]);
   const Tensor &query = query_key_value[0], &key = query_key_value[1], &value = query_key_value[2];
   Tensor out = context.memory.tensor({query.dimension(1), query.dimension(0) * query.dimension(2)},
                                      context.dtype);

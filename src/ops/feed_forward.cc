@@ -6,6 +6,7 @@
 #include "kernels/elementwise.h"
 #include "ops/dropout.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 #include "ops/row_blocks.h"
 
 namespace longformer::ops {
@@ -119,6 +120,7 @@ void feed_forward_backward(const Context& context, const FeedForwardPass& pass,
 
 Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const FeedForward& block,
                              const LayerNorm& norm, const FeedForwardDropout& dropout) {
+  if (x.is_on_device()) return on_device::feed_forward(x, block, x, &norm);
   refuse_packed(context, "feed_forward_add_norm", block.up, x, norm);
   if (block.up.packed() != nullptr) return feed_forward_packed(context, x, block, x, &norm);
   const Tensor made = multiply(context, x, block.up, context.dtype);
@@ -142,6 +144,7 @@ Tensor feed_forward_add_norm(const Context& context, const Tensor& x, const Feed
 
 Tensor feed_forward_add(const Context& context, const Tensor& x, const FeedForward& block,
                         const Tensor& residual, const FeedForwardDropout& dropout) {
+  if (x.is_on_device()) return on_device::feed_forward(x, block, residual, nullptr);
   refuse_packed(context, "feed_forward_add", block.up, x);
   if (block.up.packed() != nullptr)
     return feed_forward_packed(context, x, block, residual, nullptr);

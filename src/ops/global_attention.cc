@@ -6,6 +6,7 @@
 
 #include "kernels/attention/global_attention.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 
 namespace longformer::ops {
 namespace {
@@ -46,6 +47,7 @@ void global_attention_backward(const Context& context, const Kept& kept, Dropout
 
 void global_attention(const Context& context, const AttentionSpec& spec,
                       const GlobalProjections& projections, const Tensor& x, Tensor& attended) {
+  if (x.is_on_device()) return on_device::global_attention(spec, projections, x, attended);
   // A pass without a backward pass projects all tokens instead if many of them are global.
   // Ranks that share a document would have to send keys and values.
   const bool serves =

@@ -6,7 +6,9 @@
 
 #include "core/threads.h"
 #include "kernels/head_rows.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 
 namespace longformer::ops {
 namespace {
@@ -24,6 +26,7 @@ Tensor viewed(const Context& context, const Tensor& x, const Shape& shape) {
 }  // namespace
 
 Tensor take_heads(const Context& context, const Tensor& x, std::span<const Index> heads) {
+  if (x.is_on_device()) return on_device::take_heads(x, heads);
   const auto count = static_cast<Index>(heads.size());
   Tensor chosen = context.memory.tensor({count, x.dimension(1), x.dimension(2)}, x.dtype());
   parallel_for(context.threads, count, [&](Index i) { kernels::take_head(x, heads, i, chosen); });
@@ -40,6 +43,7 @@ Tensor take_heads(const Context& context, const Tensor& x, std::span<const Index
 
 Tensor take_head_rows(const Context& context, const Tensor& x,
                       std::shared_ptr<const std::vector<Index>> rows) {
+  refuse_device("take_head_rows", x);
   const Index heads = x.dimension(0);
   Tensor chosen =
       context.memory.tensor({heads, std::ssize(*rows) / heads, x.dimension(2)}, x.dtype());
@@ -59,6 +63,7 @@ Tensor take_head_rows(const Context& context, const Tensor& x,
 
 Tensor mean_head_rows(const Context& context, const Tensor& x,
                       std::shared_ptr<const std::vector<Index>> places, Index heads, Index n) {
+  refuse_device("mean_head_rows", x);
   const Index size = x.columns() / heads;
   Tensor mean = context.memory.tensor({n, x.columns()}, x.dtype());
   parallel_for(context.threads, heads, [&](Index head) {
@@ -78,6 +83,7 @@ Tensor mean_head_rows(const Context& context, const Tensor& x,
 
 Tensor join_heads(const Context& context, std::span<const Tensor> parts,
                   std::span<const std::vector<Index>> heads, Index head_size) {
+  refuse_device("join_heads", parts[0]);
   struct Place {
     std::size_t part;
     kernels::HeadColumns columns;

@@ -5,8 +5,10 @@
 #include "core/threads.h"
 #include "kernels/elementwise.h"
 #include "kernels/head_rows.h"
+#include "ops/device.h"
 #include "ops/dropout.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 #include "ops/row_blocks.h"
 #include "ops/typed_product.h"
 
@@ -248,7 +250,10 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
                const LinearOptions& options)
     : options_(options), in_(weights[0].columns()) {
   for (const Tensor& weight : weights) out_ += weight.rows();
-  if (options.trainable) {
+  if (weights[0].is_on_device()) {
+    dense_ = on_device::dense_of(weights, biases);
+    options_.dtype = DType::f32;
+  } else if (options.trainable) {
     weights_.assign(weights.begin(), weights.end());
     biases_.assign(biases.begin(), biases.end());
     copies_.resize(weights_.size());
@@ -264,6 +269,8 @@ Linear::Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
 }
 
 Linear Linear::adapted(std::span<const LowRank> additions, std::span<const Tensor> biases) const {
+  require(dense_ == nullptr,
+          "adapters of shared layers: expected a model on the CPU, found one on a device");
   std::vector<kernels::LowRankProduct> products;
   const Index width = out_ / std::ssize(additions);
   Index column = 0;
@@ -319,6 +326,7 @@ const kernels::PackedLinear* Linear::packed_for(std::size_t index, Index rows) c
 }
 
 Tensor activated(const Context& context, Activation activation, const Tensor& x) {
+  refuse_device("activated", x);
   Tensor y = context.memory.tensor(x.shape(), x.dtype());
   for_row_blocks(context, x.rows(), [&](Index first, Index rows) {
     Tensor to = y.slice_rows(first, rows);
@@ -336,6 +344,7 @@ void activation_backward(const Context& context, Activation activation, const Te
 }
 
 Tensor multiply(const Context& context, const Tensor& x, const Linear& dense, DType output) {
+  refuse_device("multiply", x);
   // fp32 products are always written in fp32.
   const DType written = dense.dtype() == DType::f32 ? DType::f32 : output;
   const Tensor operand = x.to(dense.dtype());
@@ -390,6 +399,7 @@ void multiply_backward(const Context& context, const Tensor& x, const Linear& de
 }
 
 Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DType output) {
+  if (dense.on_device() != nullptr) return on_device::linear(x, dense);
   refuse_packed(context, "linear", dense, x);
   if (dense.packed() != nullptr) {
     return linear_packed(context, x.to(dense.dtype()), *dense.packed(), output);
@@ -411,6 +421,9 @@ Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DTyp
 std::vector<Tensor> project_heads(const Context& context, const Tensor& x,
                                   const Linear& projections, Index heads, Index head_size,
                                   WeightsAre weights) {
+  if (projections.on_device() != nullptr) {
+    return on_device::project_heads(x, projections, heads, head_size);
+  }
   const Index n = x.rows();
   const Index parts = projections.out_features() / (heads * head_size);
   const HeadLayout layout = {
@@ -455,6 +468,7 @@ Tensor merged(const Tensor& weight, const LowRank& addition) {
 }
 
 Tensor adapted_weight(const Context& context, const Tensor& weight, const LowRank& addition) {
+  refuse_device("adapted_weight", weight);
   Tensor sum = merged(weight, addition);
   if (!wants_backward(context, addition.a, addition.b)) return sum;
   record(context, "adapted_weight", sum, [addition](Tensor gradient) {

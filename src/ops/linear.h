@@ -17,6 +17,10 @@ namespace longformer::ops {
 
 using kernels::Activation;
 
+namespace on_device {
+struct Dense;
+}
+
 struct LinearOptions {
   /// Compute dtype: that of x, and of the weights when they are multiplied.
   DType dtype = DType::f32;
@@ -46,7 +50,8 @@ struct LowRank {
 /// y = activation(x·Wᵀ + b). Several matrices given together are stacked along `out`.
 class Linear {
  public:
-  /// weights [out, in]; biases has one tensor [out] for each, or is empty. fp32 when trainable.
+  /// weights [out, in]; biases has one tensor [out] for each, or is empty. fp32 when trainable. On
+  /// a device the layer is laid there, in fp32.
   Linear(std::span<const Tensor> weights, std::span<const Tensor> biases,
          const LinearOptions& options);
 
@@ -61,7 +66,10 @@ class Linear {
   DType dtype() const { return options_.dtype; }
   const std::optional<Activation>& activation() const { return options_.activation; }
 
-  /// Null when trainable.
+  /// Null on the CPU.
+  const on_device::Dense* on_device() const { return dense_.get(); }
+
+  /// Null when trainable, and on a device.
   const kernels::PackedLinear* packed() const { return packed_.get(); }
   /// Weights and biases of a trainable layer; none when packed.
   std::span<const Tensor> weights() const { return weights_; }
@@ -81,6 +89,7 @@ class Linear {
   Index in_ = 0, out_ = 0;
   /// Copies of a layer share it.
   std::shared_ptr<const kernels::PackedLinear> packed_;
+  std::shared_ptr<const on_device::Dense> dense_;
   std::vector<Tensor> weights_, biases_;
   std::vector<LowRank> low_rank_;
   /// A weight as it was in some version.

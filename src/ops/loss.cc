@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 #include "ops/row_blocks.h"
 
 namespace longformer::ops {
@@ -93,6 +94,7 @@ double number_of(const Tensor& value) {
 
 Tensor lowered_rows(const Context& context, const Tensor& logits,
                     std::span<const kernels::RowRange> ranges, float amount) {
+  if (logits.is_on_device()) return on_device::lowered_rows(logits, ranges, amount);
   Tensor lowered = context.memory.tensor(logits.shape(), DType::f32);
   std::memcpy(lowered.raw(), logits.raw(), logits.bytes());
   for (const kernels::RowRange& range : ranges) {

@@ -7,6 +7,7 @@
 #include "kernels/normalization.h"
 #include "ops/dropout.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 #include "ops/row_blocks.h"
 
 namespace longformer::ops {
@@ -89,6 +90,7 @@ void add_norm_backward(const Context& context, const Tensor& sum, const LayerNor
 }
 
 Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm) {
+  if (x.is_on_device()) return on_device::layer_norm(x, norm);
   // Rows in fp32 are their own sum.
   Tensor sum = x;
   if (x.dtype() != DType::f32) sum = context.memory.zeros(x.shape(), DType::f32);
@@ -104,6 +106,7 @@ Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm
 
 Tensor linear_add_norm(const Context& context, const Tensor& x, const Linear& dense,
                        const Tensor& residual, const LayerNorm& norm, const Dropout& dropout) {
+  if (x.is_on_device()) return on_device::linear_add_norm(x, dense, residual, norm);
   refuse_packed(context, "linear_add_norm", dense, x, residual, norm);
   if (dense.packed() != nullptr) {
     return linear_add_norm_packed(context, x, *dense.packed(), residual, norm);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ops/device.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
@@ -9,6 +10,7 @@ namespace longformer::ops {
 
 Tensor pool_rows(const Context& context, const Tensor& x,
                  std::shared_ptr<const std::vector<kernels::RowRange>> ranges, RowPooling pooling) {
+  refuse_device("pool_rows", x);
   const auto count = static_cast<Index>(ranges->size());
   Tensor pooled = context.memory.tensor({count, x.columns()}, x.dtype());
   for_row_blocks(context, count, [&](Index first, Index rows) {

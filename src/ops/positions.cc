@@ -6,6 +6,7 @@
 #include "kernels/head_rows.h"
 #include "kernels/sinusoids.h"
 #include "kernels/table_rows.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
 #include "ops/row_blocks.h"
 
@@ -21,6 +22,7 @@ Tensor sinusoids(const Context& context, Index count, Index width, Index begin, 
 
 Tensor add_table_rows(const Context& context, const Tensor& x, const Tensor& table,
                       std::span<const Index> rows) {
+  refuse_device("add_table_rows", x, table);
   Tensor sum = context.memory.tensor(x.shape(), x.dtype());
   kernels::add_table_rows(x, table, rows, sum, context.threads);
   if (!wants_backward(context, x, table)) return sum;
@@ -38,6 +40,7 @@ Tensor add_table_rows(const Context& context, const Tensor& x, const Tensor& tab
 
 Tensor head_sections(const Context& context, const Tensor& x, Index m,
                      std::span<const Index> sections) {
+  refuse_device("head_sections", x);
   Tensor chosen = context.memory.tensor({x.dimension(0), m, x.dimension(2)}, x.dtype());
   kernels::take_sections(x, sections, chosen);
   if (!wants_backward(context, x)) return chosen;

@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
 
 Tensor table_heads(const Context& context, const Tensor& table, const Tensor& kernel) {
+  refuse_device("table_heads", table, kernel);
   Tensor heads =
       context.memory.tensor({kernel.dimension(1), table.rows(), kernel.dimension(2)}, DType::f32);
   kernels::table_heads(table, kernel, heads, context.threads);
@@ -21,6 +23,7 @@ Tensor table_heads(const Context& context, const Tensor& table, const Tensor& ke
 
 Tensor kind_scores(const Context& context, const Tensor& query, const KindWeights& weights,
                    std::shared_ptr<const KindRelations> relations) {
+  refuse_device("kind_scores", query);
   const auto& [bias, segments] = weights;
   Tensor scores =
       context.memory.tensor({query.dimension(0), query.dimension(1), relations->kinds}, DType::f32);

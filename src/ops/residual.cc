@@ -5,12 +5,14 @@
 
 #include "ops/dropout.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 #include "ops/row_blocks.h"
 
 namespace longformer::ops {
 
 Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
                   const Tensor& residual, const Dropout& dropout) {
+  if (x.is_on_device()) return on_device::linear_add(x, dense, residual);
   refuse_packed(context, "linear_add", dense, x);
   Context inner = context;
   inner.tape = nullptr;
@@ -26,6 +28,7 @@ Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
 }
 
 Tensor add(const Context& context, const Tensor& x, const Tensor& residual) {
+  if (x.is_on_device()) return on_device::add(x, residual);
   Tensor y = context.memory.tensor(x.shape(), x.dtype());
   std::memcpy(y.raw(), x.raw(), x.bytes());
   add_to(context, residual, y);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/elementwise.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
 #include "ops/recompute.h"
 #include "ops/residual.h"
@@ -89,6 +90,7 @@ void layer_backward(const Context& context, const ReversibleLayer& layer, Stream
 
 Tensor reversible(const Context& context, const Tensor& x, std::vector<ReversibleLayer> layers,
                   const StreamsObserver& observe) {
+  refuse_device("reversible", x);
   assert(context.tape == nullptr || x.dtype() == DType::f32);
   Context plain = context;
   plain.tape = nullptr;
@@ -119,6 +121,7 @@ Tensor reversible(const Context& context, const Tensor& x, std::vector<Reversibl
 }
 
 Tensor joined_columns(const Context& context, const Tensor& first, const Tensor& second) {
+  refuse_device("joined_columns", first, second);
   Tensor y = side_by_side(context, first, second);
   if (!wants_backward(context, first, second)) return y;
   record(context, "joined_columns", y, [context, first, second](const Tensor& gradient) {

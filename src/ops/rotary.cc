@@ -6,6 +6,7 @@
 #include "core/threads.h"
 #include "kernels/rotary.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 #include "ops/row_blocks.h"
 
 namespace longformer::ops {
@@ -47,6 +48,7 @@ Tensor rotation_table(std::span<const RotationPart> parts, double scale) {
 
 Tensor rotate(const Context& context, const Tensor& x,
               const std::shared_ptr<const Rotation>& rotation) {
+  if (x.is_on_device()) return on_device::rotate(x, rotation);
   Tensor y = context.memory.tensor(x.shape(), x.dtype());
   turn(context, *rotation, kernels::Turn::forward, x, y);
   if (!wants_backward(context, x)) return y;

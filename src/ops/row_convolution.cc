@@ -6,6 +6,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/row_windows.h"
+#include "ops/device.h"
 #include "ops/dropout.h"
 #include "ops/linear.h"
 #include "ops/typed_product.h"
@@ -135,6 +136,7 @@ void convolved_backward(const Context& context, const Tensor& x, const RowConvol
 
 Tensor convolve_rows(const Context& context, const Tensor& x, const RowConvolution& convolution,
                      std::shared_ptr<const NeighboursOfRows> neighbours, const Dropout& dropout) {
+  refuse_device("convolve_rows", x);
   Tensor before = convolved(context, x, convolution, *neighbours);
   drop_elements(context, dropout, before);
   Tensor y = activated(context, convolution.activation, before);

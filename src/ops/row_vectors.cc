@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "kernels/gemm.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
+#include "ops/on_device.h"
 
 namespace longformer::ops {
 
 Tensor unit_rows(const Context& context, const Tensor& x) {
+  if (x.is_on_device()) return on_device::unit_rows(x);
   Tensor y = context.memory.tensor(x.shape(), DType::f32);
   std::vector<float> lengths;
   kernels::unit_rows(x, y, lengths);
@@ -25,6 +28,7 @@ Tensor unit_rows(const Context& context, const Tensor& x) {
 
 Tensor row_products(const Context& context, const Tensor& a, const Tensor& b, float scale,
                     std::span<const ExcludedPair> excluded) {
+  refuse_device("row_products", a, b);
   const Index n = a.rows(), m = b.rows(), width = a.columns();
   Tensor products = context.memory.tensor({n, m}, DType::f32);
   kernels::gemm({.m = n, .n = m, .k = width, .transpose_b = true, .alpha = scale}, a.data<float>(),
@@ -51,6 +55,7 @@ Tensor row_products(const Context& context, const Tensor& a, const Tensor& b, fl
 }
 
 Tensor row_dots(const Context& context, const Tensor& a, const Tensor& b) {
+  refuse_device("row_dots", a, b);
   Tensor dots = context.memory.tensor({a.rows(), 1}, DType::f32);
   kernels::row_dots(a, b, dots);
   if (!wants_backward(context, a, b)) return dots;

@@ -3,11 +3,13 @@
 #include <cassert>
 #include <utility>
 
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
 
 Tensor row_windows(const Context& context, const Tensor& x, Index count, kernels::RowWindow kind) {
+  refuse_device("row_windows", x);
   const Index width = kind == kernels::RowWindow::features ? x.columns() * count : x.columns();
   Tensor out = context.memory.tensor({x.rows() / count, width}, x.dtype());
   kernels::row_windows(x, count, kind, out);

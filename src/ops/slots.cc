@@ -6,6 +6,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "ops/device.h"
 #include "ops/gradients.h"
 #include "ops/typed_product.h"
 
@@ -94,6 +95,7 @@ void project_rows_backward(const Context& context, const Tensor& x, std::span<co
 }  // namespace
 
 Tensor without_masked(const Context& context, const Tensor& x, std::span<const std::uint8_t> mask) {
+  refuse_device("without_masked", x);
   if (mask.empty()) return x;
   const auto clear = [kept = std::vector(mask.begin(), mask.end())](Tensor& rows) {
     const std::size_t bytes = at(rows.columns()) * element_size(rows.dtype());
@@ -114,6 +116,7 @@ Tensor without_masked(const Context& context, const Tensor& x, std::span<const s
 
 Tensor project_rows(const Context& context, const Tensor& x, std::span<const Index> starts,
                     const Tensor& projection, Index k) {
+  refuse_device("project_rows", x, projection);
   const Sizes sizes(x, projection, k, starts);
   const Tensor operand = operand_of(projection, x.dtype(), starts);
   const Index columns = operand.shape().back();
@@ -135,6 +138,7 @@ Tensor project_rows(const Context& context, const Tensor& x, std::span<const Ind
 }
 
 Tensor add_head_bias(const Context& context, const Tensor& x, const Tensor& bias) {
+  refuse_device("add_head_bias", x, bias);
   const Index heads = x.dimension(0), rows = x.dimension(1), width = x.dimension(2);
   Tensor y = x.copied();
   y.set_gradient(nullptr);
@@ -156,6 +160,7 @@ Tensor add_head_bias(const Context& context, const Tensor& x, const Tensor& bias
 
 Tensor window_slots(const Context& context, const Tensor& x, const kernels::SlotWindows& windows,
                     kernels::SlotKind kind, const Tensor& weights) {
+  refuse_device("window_slots", x, weights);
   const Index columns =
       kind == kernels::SlotKind::gathered ? x.columns() * windows.window : x.columns();
   Tensor slots = context.memory.tensor({windows.slots(), columns}, x.dtype());

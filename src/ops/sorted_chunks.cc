@@ -4,12 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
 
 Tensor chunk_attention(const Context& context, std::shared_ptr<const SortedChunks> spec,
                        const Tensor& query, const Tensor& key, const Tensor& value) {
+  refuse_device("chunk_attention", query, key, value);
   const Index heads = query.dimension(0), n = query.dimension(1);
   Tensor out = context.memory.tensor({n, heads * query.dimension(2)}, query.dtype());
   Tensor logsumexp = context.memory.tensor({heads, n}, DType::f32);

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/device.h"
 #include "ops/gradients.h"
 
 namespace longformer::ops {
@@ -26,6 +27,7 @@ std::vector<double> span_lengths(const Tensor& spans, const SpanRamp& ramp) {
 
 Tensor span_keys(const Context& context, const Tensor& spans, const Tensor& distances,
                  const SpanRamp& ramp, Index count) {
+  refuse_device("span_keys", spans, distances);
   Tensor keys =
       context.memory.tensor({spans.rows(), count, distances.columns() + 1}, context.dtype);
   kernels::fill_span_keys(ramp, spans, distances, keys, context.threads);
@@ -56,6 +58,7 @@ Tensor span_loss(const Context& context, const Tensor& spans, float factor) {
 
 Tensor resized_rows(const Context& context, const Tensor& x, const RowResize& resize,
                     const Shape& shape) {
+  refuse_device("resized_rows", x);
   Tensor y = context.memory.tensor(shape, x.dtype());
   kernels::resize_rows(resize, x, y, context.threads);
   if (!wants_backward(context, x)) return y;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/device.h"
+
 namespace longformer::ops {
 namespace {
 
@@ -72,6 +74,7 @@ void probabilities_by_values(const Context& context, const ValueRows& values,
 void probabilities_over(const Context& context, const Tensor& query,
                         std::span<const KeyGroup> groups, std::span<const Index> heads,
                         const TakeProbabilities& take) {
+  refuse_device("probabilities_over", query);
   ValueRows rows = {.heads = query.dimension(0), .head_size = query.dimension(2)};
   for (const KeyGroup& group : groups) rows.rows += group.spec.rows->documents[0].key_count;
   const auto attend = [&](const Tensor& values) {

@@ -11,30 +11,13 @@
 
 #include "core/error.h"
 #include "kernels/attention/attention.h"
-#include "kernels/opencl/device.h"
+#include "opencl_testing.h"
 
 namespace longformer::kernels {
 
 /// Those that every machine has.
 inline constexpr std::array kBackends = {AttentionBackend::loop, AttentionBackend::chunks,
                                          AttentionBackend::fused, AttentionBackend::full};
-
-/// Whether this machine has a device of OpenCL. Sanitizers cannot see through its drivers.
-inline bool has_opencl() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return false;
-#else
-  static const bool found = [] {
-    try {
-      opencl::Device::get();
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  }();
-  return found;
-#endif
-}
 
 /// kBackends, and `opencl` where there is a device.
 inline const std::vector<AttentionBackend>& every_backend() {

@@ -1,6 +1,7 @@
 #include "longformer/model.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "models/document_part.h"
 #include "models/funnel.h"
 #include "models/shared_layers.h"
+#include "ops/device.h"
 #include "ops/embedding.h"
 
 namespace longformer {
@@ -131,8 +133,38 @@ const std::vector<std::string>& checked_skip(const LoadOptions& options) {
   return options.int8_skip;
 }
 
+/// Throws Error for a model that no device runs.
+void check_device(const models::EncoderConfig& config, const LoadOptions& options) {
+  require(options.dtype == "fp32", OptionName("dtype"), "expected fp32 on a device, found {}",
+          options.dtype);
+  require(options.ranks == nullptr || options.ranks->count() == 1, OptionName("device"),
+          "expected cpu for documents that ranks share, found {}", options.device);
+  require(options.layers == nullptr, OptionName("device"),
+          "expected cpu for models that share their layers, found {}", options.device);
+  require(!config.table, OptionName("device"),
+          "expected cpu for a {}, whose layers are a table of tokens, found {}",
+          config.model_type(), options.device);
+  require(!config.decoder, OptionName("device"),
+          "expected cpu for a {}, an encoder with a decoder, found {}", config.model_type(),
+          options.device);
+}
+
 models::Weights computing(models::Weights weights, const Compute& compute,
-                          const std::vector<std::string>& skipped) {
+                          const LoadOptions& options, const models::EncoderConfig& config) {
+  const std::vector<std::string>& skipped = checked_skip(options);
+  const bool is_cpu = options.device.empty() || options.device == "cpu";
+  if (!is_cpu) check_device(config, options);
+  require(is_cpu || !weights.keeps_tensors(), OptionName("device"),
+          "expected cpu for training and gradients, found {}", options.device);
+  if (const auto device = ops::Device::named(options.device)) {
+    const ops::DeviceFacts facts = device->facts();
+    if (options.note && facts.kind == "CPU") {
+      options.note(
+          fmt::format("device {}: {} is a CPU, on which models run faster without a device",
+                      options.device, facts.name));
+    }
+    weights.use_device(device);
+  }
   if (compute.int8) weights.use_int8(skipped);
   return weights;
 }
@@ -175,7 +207,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
       dtype_name(options.dtype),
       int8_skip(options.int8_skip),
       compute(compute_of(options.dtype)),
-      weights(computing(std::move(stored), compute, checked_skip(options))),
+      weights(computing(std::move(stored), compute, options, config)),
       dtype(compute.dtype),
       threads(checked_threads(options.threads)),
       note(options.note),
@@ -207,6 +239,7 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
     const ThreadLimit limit(threads);
     head = task->make_head(config, weights, dtype);
   }
+  if (weights.is_on_device()) check_ops_of_device();
   // The layers of a decoder are made when it first writes: their names are known before.
   if (compute.int8 && config.decoder) {
     static_cast<void>(models::int8_layers_of(config, options.int8_skip));
@@ -218,6 +251,19 @@ Model::Implementation::Implementation(models::EncoderConfig model_config, models
   const std::string unused = engine::unused_keys(config);
   if (note && !unused.empty()) note(unused);
   weights.tell_nonfinite(note);
+}
+
+void Model::Implementation::check_ops_of_device() const {
+  constexpr std::array<std::int32_t, 2> kIds = {0, 0};
+  try {
+    DocumentInput document = {};
+    document.ids = kIds;
+    const models::Batch tokens = batch({&document, 1});
+    const Tensor hidden = encoder.forward(context(), tokens);
+    if (head && head->has_logits()) logits(context(), tokens, hidden);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", config.model_type(), error.what()));
+  }
 }
 
 models::Batch Model::Implementation::batch(std::span<const DocumentInput> documents,
@@ -299,6 +345,20 @@ std::shared_ptr<models::SharedLayers> shared_layers() {
 
 std::shared_ptr<Turns> shared_turns(bool by_arrival) {
   return std::make_shared<Turns>(by_arrival ? Turns::Order::arrival : Turns::Order::shortest);
+}
+
+std::vector<DeviceInfo> devices() {
+  std::vector<DeviceInfo> all;
+  for (const ops::DeviceFacts& facts : ops::Device::every()) {
+    all.push_back({.device = fmt::format("opencl:{}", all.size()),
+                   .name = facts.name,
+                   .driver = facts.driver,
+                   .kind = facts.kind,
+                   .memory_bytes = facts.memory,
+                   .local_memory_bytes = facts.local_memory,
+                   .products = facts.products});
+  }
+  return all;
 }
 
 void release_memory(Turns& turns) { turns.memory().clear(); }

@@ -49,6 +49,9 @@ struct Model::Implementation {
   ops::LossSum loss(const ops::Context& context, const models::Batch& batch,
                     const engine::Targets& targets, const engine::HeadLossOptions& options) const;
 
+  /// Throws Error where a layer has an op that the device has not: two tokens go through all.
+  void check_ops_of_device() const;
+
   /// The folder's head, and that of Task::has_logits_on_request, which is made on first use; the
   /// caller must hold turn().
   const engine::Head& task_head() const;

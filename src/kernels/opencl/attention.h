@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/attention/attention.h"
+#include "kernels/opencl/rows.h"
 
 namespace longformer::kernels {
 
@@ -20,4 +21,20 @@ void attention_opencl(const AttentionSpec& spec, const AttentionArguments& in);
 /// items to one number, so the same bits come out every time.
 void attention_backward_opencl(const AttentionSpec& spec, const AttentionBackwardArguments& in);
 
+namespace opencl {
+
+/// Heads of tensors on a device, [H, n, d], and biases by distance where the spec has them, else an
+/// empty tensor.
+struct DeviceHeads {
+  const Tensor& query;
+  const Tensor& key;
+  const Tensor& value;
+  Tensor distance_bias = {};
+};
+/// Like attention() on tensors of a device. What the kernels need of the rows of the spec is laid
+/// down once for all layers of a pass. Throws Error for a spec that the device cannot run. Whoever
+/// calls this has the turn of the device.
+SoftmaxPart attend(const AttentionSpec& spec, const DeviceHeads& heads);
+
+}  // namespace opencl
 }  // namespace longformer::kernels

@@ -2,7 +2,7 @@
 
 #include "kernels/opencl/attention.h"
 #include "kernels/opencl/attention_buffers.h"
-#include "kernels/opencl/attention_text.h"
+#include "kernels/opencl/kernel_texts.h"
 
 namespace longformer::kernels {
 namespace {

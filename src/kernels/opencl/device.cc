@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,8 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "kernels/opencl/pass_data.h"
+#include "kernels/opencl/pool.h"
 
 namespace longformer::kernels::opencl {
 namespace {
@@ -55,6 +58,7 @@ DeviceFacts facts_of(DeviceId device) {
           .version = text_fact(device, kDeviceVersion),
           .driver = text_fact(device, kDriverVersion),
           .is_gpu = (fact<Flags>(device, kDeviceType) & kGpu) != 0,
+          .is_cpu = (fact<Flags>(device, kDeviceType) & kCpu) != 0,
           .shares_memory = fact<Name>(device, kUnifiedMemory) != 0,
           .work_group = fact<std::size_t>(device, kMaxWorkGroupSize),
           .local_memory = fact<Name>(device, kLocalMemoryType) == 0
@@ -65,28 +69,37 @@ DeviceFacts facts_of(DeviceId device) {
           .floats = fact<Name>(device, kPreferredFloats)};
 }
 
-/// The devices of all platforms, in the order that the library gives.
-std::vector<DeviceId> every_device() {
+std::vector<Platform> platforms() {
   Name count = 0;
   library().get_platforms(0, nullptr, &count);
-  std::vector<Platform> platforms(count);
-  if (count > 0) library().get_platforms(count, platforms.data(), nullptr);
+  std::vector<Platform> found(count);
+  if (count > 0) library().get_platforms(count, found.data(), nullptr);
+  return found;
+}
+
+/// The devices of all platforms, in the order that the library gives. Throws Error where there are
+/// none.
+std::vector<DeviceId> present_devices() {
+  const std::vector<Platform> drivers = platforms();
   std::vector<DeviceId> devices;
-  for (const Platform platform : platforms) {
+  for (const Platform platform : drivers) {
     Name found = 0;
     if (library().get_devices(platform, kEveryDevice, 0, nullptr, &found) != kSuccess) continue;
     const std::size_t before = devices.size();
     devices.resize(before + found);
     library().get_devices(platform, kEveryDevice, found, devices.data() + before, nullptr);
   }
+  require(!drivers.empty(),
+          "opencl: expected a device, found no platform with one (a driver is missing, such as "
+          "Debian's pocl-opencl-icd for the CPU)");
+  require(!devices.empty(),
+          "opencl: expected a device, found a driver without one (PoCL has none where it cannot "
+          "write its cache, POCL_CACHE_DIR or ~/.cache/pocl)");
   return devices;
 }
 
-DeviceId chosen_device() {
-  const std::vector<DeviceId> devices = every_device();
-  require(!devices.empty(),
-          "opencl: expected a device, found no platform with one (a driver is missing, such as "
-          "Debian's pocl-opencl-icd for the CPU)");
+/// The number of the device that is taken where none is named.
+std::size_t default_device(const std::vector<DeviceId>& devices) {
   const std::string number = from_environment("LONGFORMER_OPENCL_DEVICE");
   if (!number.empty()) {
     std::size_t index = 0;
@@ -94,12 +107,11 @@ DeviceId chosen_device() {
     const auto [stop, fault] = std::from_chars(number.data(), end, index);
     require(fault == std::errc() && stop == end && index < devices.size(),
             "LONGFORMER_OPENCL_DEVICE: expected 0 to {}, found \"{}\"", devices.size() - 1, number);
-    return devices[index];
+    return index;
   }
-  for (const DeviceId device : devices) {
-    if ((fact<Flags>(device, kDeviceType) & kGpu) != 0) return device;
-  }
-  return devices.front();
+  const auto gpu = std::ranges::find_if(
+      devices, [](DeviceId device) { return (fact<Flags>(device, kDeviceType) & kGpu) != 0; });
+  return gpu == devices.end() ? 0 : static_cast<std::size_t>(gpu - devices.begin());
 }
 
 std::string contents(const fs::path& path) {
@@ -137,23 +149,52 @@ std::string first_line(const std::string& log) {
 
 }  // namespace
 
-KernelId Program::kernel(const char* name) {
-  KernelId& kernel = kernels_[name];
-  if (kernel == nullptr) {
+Program::Kernel& Program::found(const char* name) {
+  Kernel& kernel = kernels_[name];
+  if (kernel.id == nullptr) {
     Status status = kSuccess;
-    kernel = library().create_kernel(program_, name, &status);
+    kernel.id = library().create_kernel(program_, name, &status);
     require(status == kSuccess, "opencl: expected a kernel {}, found none (status {})", name,
             status);
   }
   return kernel;
 }
 
-Device& Device::get() {
-  static Device device;
-  return device;
+KernelId Program::kernel(const char* name) { return found(name).id; }
+
+std::size_t Program::largest_group(const char* name, const Device& device) {
+  Kernel& kernel = found(name);
+  if (kernel.largest_group == 0) {
+    device.expect(
+        library().get_kernel_group(kernel.id, device.id(), kKernelWorkGroupSize,
+                                   sizeof(kernel.largest_group), &kernel.largest_group, nullptr),
+        "ask for the work group of a kernel");
+  }
+  return kernel.largest_group;
 }
 
-Device::Device() : device_(chosen_device()), facts_(facts_of(device_)) {
+Device& Device::get(std::optional<std::size_t> number) {
+  // Tensors of any lifetime lie on the devices, so these never end.
+  static auto& opened = *new std::map<DeviceId, std::unique_ptr<Device>>;
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  const std::vector<DeviceId> devices = present_devices();
+  require(!number || *number < devices.size(), OptionName("device"),
+          "expected opencl:0 to opencl:{}, found opencl:{}", devices.size() - 1,
+          number.value_or(0));
+  const DeviceId id = devices[number ? *number : default_device(devices)];
+  std::unique_ptr<Device>& device = opened[id];
+  if (device == nullptr) device.reset(new Device(id));
+  return *device;
+}
+
+std::vector<DeviceFacts> Device::every() {
+  std::vector<DeviceFacts> all;
+  for (const DeviceId device : present_devices()) all.push_back(facts_of(device));
+  return all;
+}
+
+Device::Device(DeviceId id) : device_(id), facts_(facts_of(device_)) {
   require(fact<Name>(device_, kIsAvailable) != 0, "opencl: {}: expected an available device",
           facts_.name);
   require(fact<Name>(device_, kHasCompiler) != 0,
@@ -166,6 +207,15 @@ Device::Device() : device_(chosen_device()), facts_(facts_of(device_)) {
   expect(status, "create a context");
   queue_ = library().create_queue(context_, device_, 0, &status);
   expect(status, "create a queue");
+  pool_ = std::make_unique<MemoryPool>(*this);
+  pass_data_ = std::make_unique<PassData>();
+}
+
+Device::~Device() = default;
+
+Groups Device::groups_for(Index items) const {
+  const std::size_t size = std::min<std::size_t>(facts_.is_gpu ? 128 : 512, facts_.work_group);
+  return {(static_cast<std::size_t>(items) + size - 1) / size, size};
 }
 
 void Device::expect(Status status, const char* action) const {
@@ -186,8 +236,9 @@ std::string Device::build_log(ProgramId program) const {
 }
 
 Program& Device::program(std::string_view source, const std::string& options) {
-  if (const auto found = programs_.find(options); found != programs_.end()) return found->second;
-  return programs_.emplace(options, Program(compile(source, options))).first->second;
+  const std::pair<const void*, std::string> key(source.data(), options);
+  if (const auto found = programs_.find(key); found != programs_.end()) return found->second;
+  return programs_.emplace(key, Program(compile(source, options))).first->second;
 }
 
 ProgramId Device::compile(std::string_view source, const std::string& options) const {
@@ -320,6 +371,9 @@ void run_with(Device& device, Program& program, const char* name, Groups groups,
   if (groups.count == 0) return;
   const Library& cl = library();
   const KernelId kernel = program.kernel(name);
+  require(groups.size <= program.largest_group(name, device),
+          "opencl: {}: expected a work group of {} for the kernel {}, found room for {}",
+          device.facts().name, groups.size, name, program.largest_group(name, device));
   Name number = 0;
   for (const Argument& argument : arguments) {
     device.expect(cl.set_argument(kernel, number++, argument.bytes, argument.data),

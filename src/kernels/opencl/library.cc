@@ -26,10 +26,12 @@ Library loaded_opencl() {
   file.find("clGetProgramBuildInfo", found.get_build_info);
   file.find("clReleaseProgram", found.release_program);
   file.find("clCreateKernel", found.create_kernel);
+  file.find("clGetKernelWorkGroupInfo", found.get_kernel_group);
   file.find("clSetKernelArg", found.set_argument);
   file.find("clCreateBuffer", found.create_buffer);
   file.find("clReleaseMemObject", found.release_memory);
   file.find("clEnqueueWriteBuffer", found.write_buffer);
+  file.find("clEnqueueCopyBuffer", found.copy_buffer);
   file.find("clEnqueueReadBuffer", found.read_buffer);
   file.find("clEnqueueMapBuffer", found.map_buffer);
   file.find("clEnqueueUnmapMemObject", found.unmap);

@@ -25,7 +25,7 @@ inline constexpr Status kSuccess = 0, kDeviceNotFound = -1, kAllocationFailure =
                         kOutOfResources = -5, kOutOfHostMemory = -6, kInvalidBufferSize = -61,
                         kPlatformNotFound = -1001;
 inline constexpr Flags kReadWrite = 1, kUseHostPointer = 8;
-inline constexpr Flags kGpu = 4, kEveryDevice = 0xffffffff;
+inline constexpr Flags kCpu = 2, kGpu = 4, kEveryDevice = 0xffffffff;
 inline constexpr Flags kMapRead = 1;
 inline constexpr Name kBlocking = 1;
 
@@ -37,6 +37,9 @@ inline constexpr Name kDeviceType = 0x1000, kMaxWorkGroupSize = 0x1004, kPreferr
                       kUnifiedMemory = 0x1035;
 // Questions about programs.
 inline constexpr Name kBinarySizes = 0x1165, kBinaries = 0x1166, kBuildLog = 0x1183;
+
+// Question about kernels.
+inline constexpr Name kKernelWorkGroupSize = 0x11b0;
 
 struct Library {
   Status (*get_platforms)(Name, Platform*, Name*) = nullptr;
@@ -55,11 +58,14 @@ struct Library {
   Status (*get_build_info)(ProgramId, DeviceId, Name, std::size_t, void*, std::size_t*) = nullptr;
   Status (*release_program)(ProgramId) = nullptr;
   KernelId (*create_kernel)(ProgramId, const char*, Status*) = nullptr;
+  Status (*get_kernel_group)(KernelId, DeviceId, Name, std::size_t, void*, std::size_t*) = nullptr;
   Status (*set_argument)(KernelId, Name, std::size_t, const void*) = nullptr;
   Memory (*create_buffer)(ContextId, Flags, std::size_t, void*, Status*) = nullptr;
   Status (*release_memory)(Memory) = nullptr;
   Status (*write_buffer)(Queue, Memory, Name, std::size_t, std::size_t, const void*, Name,
                          const Event*, Event*) = nullptr;
+  Status (*copy_buffer)(Queue, Memory, Memory, std::size_t, std::size_t, std::size_t, Name,
+                        const Event*, Event*) = nullptr;
   Status (*read_buffer)(Queue, Memory, Name, std::size_t, std::size_t, void*, Name, const Event*,
                         Event*) = nullptr;
   void* (*map_buffer)(Queue, Memory, Name, Flags, std::size_t, std::size_t, Name, const Event*,

@@ -79,6 +79,8 @@ bool LanguageModel::reads_tokens(const std::string& config_file) {
 }
 
 LanguageModel LanguageModel::load(const std::string& folder, const LoadOptions& options) {
+  require(options.device.empty() || options.device == "cpu", OptionName("device"),
+          "expected cpu for a character language model, found {}", options.device);
   return LanguageModel(std::make_shared<const Implementation>(folder, options));
 }
 

@@ -1,4 +1,5 @@
-// A libOpenCL with the fault that FAKE_OPENCL names: no-platform, no-local-memory, compile, memory.
+// A libOpenCL with the fault that FAKE_OPENCL names: no-platform, no-device, no-local-memory,
+// compile, memory, small (a device with 32 KiB).
 // tests/apps/cli/cli_opencl_test.py runs the program with it.
 #include <cstdint>
 #include <cstdlib>
@@ -51,13 +52,14 @@ std::int32_t clGetPlatformIDs(std::uint32_t, void** platforms, std::uint32_t* co
 
 std::int32_t clGetDeviceIDs(void*, std::uint64_t, std::uint32_t, void** devices,
                             std::uint32_t* count) {
+  if (fails("no-device")) return -1;
   return one(devices, count);
 }
 
 std::int32_t clGetDeviceInfo(void*, std::uint32_t question, std::size_t room, void* to,
                              std::size_t* size) {
   constexpr std::string_view kName = "fake device";
-  const std::uint64_t memory = std::uint64_t{1} << 32;
+  const std::uint64_t memory = std::uint64_t{1} << (fails("small") ? 15 : 32);
   const std::uint64_t local = 32768;
   const std::uint64_t type = 4;
   const std::size_t group = 256;
@@ -120,6 +122,12 @@ std::int32_t clReleaseProgram(void*) { return 0; }
 
 void* clCreateKernel(void*, const char*, std::int32_t* status) { return made(status); }
 
+std::int32_t clGetKernelWorkGroupInfo(void*, void*, std::uint32_t, std::size_t room, void* to,
+                                      std::size_t* size) {
+  const std::size_t most = 4096;
+  return answer(&most, sizeof(most), room, to, size);
+}
+
 std::int32_t clSetKernelArg(void*, std::uint32_t, std::size_t, const void*) { return 0; }
 
 void* clCreateBuffer(void*, std::uint64_t, std::size_t, void*, std::int32_t* status) {
@@ -130,6 +138,11 @@ std::int32_t clReleaseMemObject(void*) { return 0; }
 
 std::int32_t clEnqueueWriteBuffer(void*, void*, std::uint32_t, std::size_t, std::size_t,
                                   const void*, std::uint32_t, const void*, void*) {
+  return 0;
+}
+
+std::int32_t clEnqueueCopyBuffer(void*, void*, void*, std::size_t, std::size_t, std::size_t,
+                                 std::uint32_t, const void*, void*) {
   return 0;
 }
 
