@@ -145,7 +145,7 @@ arm64: ## In a root that stays: built for arm64 by a cross compiler, the C++ tes
 	@tools/packages.sh fresh
 	@tools/fresh.sh --arm64 $(if $(ROOMS),--rooms "$(ROOMS)")
 
-fresh-build: ## In a root that stays: the program without a warning, and its tests (SUITE=trixie FRESH="--sample": a part of all)
+fresh-build: ## In a root that stays: the program without a warning, and its tests (SUITE=trixie FRESH="--sample": a part of all, or --quickstart)
 	@tools/packages.sh fresh
 	@tools/fresh.sh --kept $(FRESH)
 

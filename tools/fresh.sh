@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fresh.sh [--short | --arm64 [--rooms LIST] | --deb | --kept [--sample [--base COMMIT] [--seconds N] [--seed WORD]]]: the README's commands on a machine
+# fresh.sh [--short | --arm64 [--rooms LIST] | --deb | --kept [--quickstart | --sample [--base COMMIT] [--seconds N] [--seed WORD]]]: the README's commands on a machine
 # that nobody has prepared: a minimal Debian made by debootstrap, a clone of HEAD, and nothing but what the
 # commands install themselves. A warning of the compiler fails. Needs root.
 #
@@ -9,6 +9,7 @@
 # --arm64       in a root that stays too: built by a cross compiler for arm64, the C++ tests under an emulator
 # --rooms       there the tests of these rooms of src/ alone, one after the other: "kernels ops"
 # --deb         in the root of --kept: the Debian packages of that Debian, in build-deb/packages there
+# --quickstart  there `make quickstart`, and its answers are those of the README
 # --sample      there its clang reads sources for N seconds, and tests run for N seconds: first those that
 #               differ from COMMIT, then those that the seed draws
 # SUITE         bookworm (Debian 12) or trixie (Debian 13)
@@ -18,14 +19,14 @@ set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 
 suite=${SUITE:-bookworm}
-mode=whole sample= rooms= base=HEAD seconds=60 seed=$RANDOM
+mode=whole sample= quickstart= rooms= base=HEAD seconds=60 seed=$RANDOM
 arguments=("$@")
 while (($#)); do
   case $1 in
     --short | --kept | --arm64 | --deb) mode=${1#--}; shift; continue ;;
-    --sample) sample=1; shift; continue ;;
+    --sample | --quickstart) declare "${1#--}=1"; shift; continue ;;
     --base | --seconds | --seed | --rooms) (($# > 1)) || { echo "fresh.sh: $1 needs a value" >&2; exit 2; } ;;
-    *) echo "fresh.sh: expected --short, --arm64, --deb, --kept, --sample, --rooms, --base, --seconds or --seed, found '$1'" >&2; exit 2 ;;
+    *) echo "fresh.sh: expected --short, --arm64, --deb, --kept, --sample, --quickstart, --rooms, --base, --seconds or --seed, found '$1'" >&2; exit 2 ;;
   esac
   declare "${1#--}=$2"
   shift 2
@@ -256,6 +257,8 @@ if [[ $mode == kept ]]; then
     step "make build" program_builds
     step "sources that clang reads" clang_reads
     step "tests" drawn_tests_pass
+  elif [[ -n $quickstart ]]; then
+    step "make quickstart" quickstart_answers
   else
     step "make build, and the tests of the program" program_works
   fi
