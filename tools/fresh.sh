@@ -13,6 +13,7 @@
 # --sample      there its clang reads sources for N seconds, and tests run for N seconds: first those that
 #               differ from COMMIT, then those that the seed draws
 # SUITE         bookworm (Debian 12) or trixie (Debian 13)
+# JOBS          compilers at once for arm64, as many as processors unless set
 # DEBIAN_MIRROR where packages come from, if not debootstrap's default
 # KEEP=1        leaves the root there for a look
 set -Eeuo pipefail
@@ -221,7 +222,7 @@ arm64_packages() {
 }
 
 arm64_builds() {
-  without_warnings "cmake --preset arm64 && cmake --build --preset arm64 -- -k 0"
+  without_warnings "cmake --preset arm64 && cmake --build --preset arm64 -j ${JOBS:-$(nproc)} -- -k 0"
   inside "qemu-aarch64-static build/arm64/longformer --version && file -b build/arm64/longformer | grep -q aarch64"
 }
 
@@ -232,7 +233,7 @@ arm64_tests_pass() {
 
 # All cases of a room in one process: an emulator starts slowly.
 arm64_room_passes() {
-  without_warnings "cmake --preset arm64 >/dev/null && cmake --build --preset arm64 --target $1_test"
+  without_warnings "cmake --preset arm64 >/dev/null && cmake --build --preset arm64 -j ${JOBS:-$(nproc)} --target $1_test"
   inside "OMP_WAIT_POLICY=passive timeout 1500 qemu-aarch64-static build/arm64/tests/$1_test --gtest_brief=1 \
     --gtest_filter='-*LongDocuments*:HugeTexts.*'"
 }
