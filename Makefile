@@ -141,11 +141,11 @@ fresh-short: ## Only its packages, configuration and a program that finds the in
 	@tools/packages.sh fresh
 	@tools/fresh.sh --short
 
-arm64: ## In a root that stays: built for arm64 by a cross compiler, the C++ tests under an emulator
+arm64: ## In a root that stays: built for arm64 by a cross compiler, the C++ tests under an emulator (ROOMS="kernels ops": only these)
 	@tools/packages.sh fresh
-	@tools/fresh.sh --arm64
+	@tools/fresh.sh --arm64 $(if $(ROOMS),--rooms "$(ROOMS)")
 
-fresh-build: ## In a root that stays: the program without a warning, and its tests (SUITE=trixie FRESH="--sample": a part of all)
+fresh-build: ## In a root that stays: the program without a warning, and its tests (SUITE=trixie FRESH="--sample": a part of all, or --quickstart)
 	@tools/packages.sh fresh
 	@tools/fresh.sh --kept $(FRESH)
 

@@ -75,7 +75,7 @@ ModernBERT and others), trains such models, and serves them over HTTP.")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
   # Packages that find_package(longformer) finds.
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS
-      "libdnnl-dev, libhwy-dev, libfmt-dev, libutf8proc-dev, libpugixml-dev, libsqlite3-dev, libstemmer-dev, libmd4c-dev, libmd4c-html0-dev, zlib1g-dev, liblzma-dev, libzstd-dev, pkg-config")
+      "libdnnl-dev, libhwy-dev, libfmt-dev, libutf8proc-dev, libpugixml-dev, libsqlite3-dev, libstemmer-dev, libmd4c-dev, libmd4c-html0-dev, zlib1g-dev, liblzma-dev, libzstd-dev, pkgconf")
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SUGGESTS "longformer (= ${PROJECT_VERSION})")
   set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "transformers for long documents, C++ library
 Headers, the static library and the CMake package of longformer.cpp. It runs

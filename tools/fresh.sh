@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fresh.sh [--short | --arm64 | --deb | --kept [--sample [--base COMMIT] [--seconds N] [--seed WORD]]]: the README's commands on a machine
+# fresh.sh [--short | --arm64 [--rooms LIST] | --deb | --kept [--quickstart | --sample [--base COMMIT] [--seconds N] [--seed WORD]]]: the README's commands on a machine
 # that nobody has prepared: a minimal Debian made by debootstrap, a clone of HEAD, and nothing but what the
 # commands install themselves. A warning of the compiler fails. Needs root.
 #
@@ -7,24 +7,27 @@
 # --kept        in a root that stays for the next time, with its packages, up to 30 days: the program is built
 #               and tested
 # --arm64       in a root that stays too: built by a cross compiler for arm64, the C++ tests under an emulator
+# --rooms       there the tests of these rooms of src/ alone, one after the other: "kernels ops"
 # --deb         in the root of --kept: the Debian packages of that Debian, in build-deb/packages there
+# --quickstart  there `make quickstart`, and its answers are those of the README
 # --sample      there its clang reads sources for N seconds, and tests run for N seconds: first those that
 #               differ from COMMIT, then those that the seed draws
 # SUITE         bookworm (Debian 12) or trixie (Debian 13)
+# JOBS          compilers at once for arm64, as many as processors unless set
 # DEBIAN_MIRROR where packages come from, if not debootstrap's default
 # KEEP=1        leaves the root there for a look
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 
 suite=${SUITE:-bookworm}
-mode=whole sample= base=HEAD seconds=60 seed=$RANDOM
+mode=whole sample= quickstart= rooms= base=HEAD seconds=60 seed=$RANDOM
 arguments=("$@")
 while (($#)); do
   case $1 in
     --short | --kept | --arm64 | --deb) mode=${1#--}; shift; continue ;;
-    --sample) sample=1; shift; continue ;;
-    --base | --seconds | --seed) (($# > 1)) || { echo "fresh.sh: $1 needs a value" >&2; exit 2; } ;;
-    *) echo "fresh.sh: expected --short, --arm64, --deb, --kept, --sample, --base, --seconds or --seed, found '$1'" >&2; exit 2 ;;
+    --sample | --quickstart) declare "${1#--}=1"; shift; continue ;;
+    --base | --seconds | --seed | --rooms) (($# > 1)) || { echo "fresh.sh: $1 needs a value" >&2; exit 2; } ;;
+    *) echo "fresh.sh: expected --short, --arm64, --deb, --kept, --sample, --quickstart, --rooms, --base, --seconds or --seed, found '$1'" >&2; exit 2 ;;
   esac
   declare "${1#--}=$2"
   shift 2
@@ -219,7 +222,7 @@ arm64_packages() {
 }
 
 arm64_builds() {
-  without_warnings "cmake --preset arm64 && cmake --build --preset arm64 -- -k 0"
+  without_warnings "cmake --preset arm64 && cmake --build --preset arm64 -j ${JOBS:-$(nproc)} -- -k 0"
   inside "qemu-aarch64-static build/arm64/longformer --version && file -b build/arm64/longformer | grep -q aarch64"
 }
 
@@ -228,9 +231,20 @@ arm64_tests_pass() {
   grep -qE "^100% tests passed, 0 tests failed out of [0-9]+" "$root/said.log"
 }
 
+# All cases of a room in one process: an emulator starts slowly.
+arm64_room_passes() {
+  without_warnings "cmake --preset arm64 >/dev/null && cmake --build --preset arm64 -j ${JOBS:-$(nproc)} --target $1_test"
+  inside "OMP_WAIT_POLICY=passive timeout 1500 qemu-aarch64-static build/arm64/tests/$1_test --gtest_brief=1 \
+    --gtest_filter='-*LongDocuments*:HugeTexts.*'"
+}
+
 step "a minimal root, a clone of HEAD" make_root
 if [[ $mode == arm64 ]]; then
   step "packages of arm64" arm64_packages
+  if [[ -n $rooms ]]; then
+    for room in $rooms; do step "C++ tests of $room under an emulator" arm64_room_passes "$room"; done
+    exit 0
+  fi
   step "the program for arm64" arm64_builds
   step "C++ tests under an emulator" arm64_tests_pass
   exit 0
@@ -244,6 +258,8 @@ if [[ $mode == kept ]]; then
     step "make build" program_builds
     step "sources that clang reads" clang_reads
     step "tests" drawn_tests_pass
+  elif [[ -n $quickstart ]]; then
+    step "make quickstart" quickstart_answers
   else
     step "make build, and the tests of the program" program_works
   fi

@@ -11,7 +11,7 @@ java=openjdk-21-jre-headless
 [[ $(. /etc/os-release && echo "${VERSION_CODENAME:-}") != bookworm ]] || boost=libboost1.81-dev java=openjdk-17-jre-headless
 
 declare -A groups=(
-  [build]="g++ cmake ninja-build ccache pkg-config libdnnl-dev libhwy-dev nlohmann-json3-dev
+  [build]="g++ cmake ninja-build ccache pkgconf libdnnl-dev libhwy-dev nlohmann-json3-dev
            libcli11-dev libfmt-dev libutf8proc-dev libpugixml-dev libsqlite3-dev libstemmer-dev
            libmd4c-dev libmd4c-html0-dev libcurl4-openssl-dev libssl-dev zlib1g-dev liblzma-dev libzstd-dev $boost libgtest-dev libgmock-dev librapidcheck-dev python3 python3-dev python3-venv python3-pip"
   [browser]="chromium chromium-driver fonts-dejavu-core curl"
@@ -21,7 +21,7 @@ declare -A groups=(
   [lint]="clang clang-format clang-tidy libomp-dev"
   [deb]="dpkg-dev file gzip"
   [fresh]="debootstrap git"
-  [arm64]="g++-aarch64-linux-gnu cmake ninja-build ccache pkg-config file python3 qemu-user-static"
+  [arm64]="g++-aarch64-linux-gnu cmake ninja-build ccache pkgconf file python3 qemu-user-static"
 )
 # A build for arm64 takes the libraries of that architecture; headers alone are for all.
 for package in ${groups[build]}; do

@@ -47,7 +47,7 @@ BenchCells cells(BenchKind kind, const BenchRow& row) {
   return cells;
 }
 
-constexpr std::array<NamedFormat<int>, 4> kFormats = {
+constexpr std::array<NamedFormat<int>, 4> kBenchFormats = {
     {{".txt", "text", 0}, {".csv", "csv", 0}, {".json", "json", 0}, {".jsonl", "json", 0}}};
 
 bool is_text(const std::string& key) { return key == "dtype" || key == "backend" || key == "pass"; }
@@ -139,7 +139,7 @@ BenchRow parse_row(const std::string& line) {
 
 std::string BenchOutput::chosen_format() const {
   if (!format.empty()) return format;
-  const auto* known = format_of_output(file, kFormats);
+  const auto* known = format_of_output(file, kBenchFormats);
   if (json) return "json";
   return std::string(known == nullptr ? "text" : known->name);
 }

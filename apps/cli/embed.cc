@@ -30,7 +30,7 @@ constexpr std::size_t kUnitBytes = std::size_t{1} << 18;
 constexpr std::size_t kUnitDocuments = 256;
 
 enum class Format { text, json, npy, table };
-constexpr std::array kFormats =
+constexpr std::array kVectorFormats =
     std::to_array<NamedFormat<Format>>({{".txt", "text", Format::text},
                                         {".jsonl", "json", Format::json},
                                         {".ndjson", "json", Format::json},
@@ -66,10 +66,10 @@ struct EmbedFlags {
   }
 
   Format chosen_format() const {
-    for (const auto& known : kFormats) {
+    for (const auto& known : kVectorFormats) {
       if (!format.empty() && format == known.name) return known.format;
     }
-    const auto* known = format_of_output(output, kFormats);
+    const auto* known = format_of_output(output, kVectorFormats);
     const Format by_name = known != nullptr ? known->format : Format::text;
     // Beside an array JSON describes the documents.
     const bool is_own = by_name == Format::npy || by_name == Format::table;

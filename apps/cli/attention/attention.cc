@@ -31,7 +31,7 @@ constexpr double kPageThreshold = 0.001;
 /// The function of longformer_cpp.plot that draws maps.
 constexpr std::string_view kPictures = "heat_map";
 
-constexpr std::array kFormats =
+constexpr std::array kAttentionFormats =
     std::to_array<NamedFormat<AttentionFormat>>({{".tsv", "text", AttentionFormat::text},
                                                  {".txt", "text", AttentionFormat::text},
                                                  {".jsonl", "json", AttentionFormat::json},
@@ -57,14 +57,14 @@ struct AttentionFlags {
 
   /// Throws UsageError for a name of the output that says nothing.
   AttentionFormat chosen_format() const {
-    for (const auto& known : kFormats) {
+    for (const auto& known : kAttentionFormats) {
       if (!format.empty() && format == known.name) return known.format;
     }
     if (model.json) return AttentionFormat::json;
     if (format.empty() && !shows_sources() && is_picture(suffix_of(output))) {
       throw UsageError("--output", picture_advice(kPictures));
     }
-    const auto* known = format.empty() ? format_of_output(output, kFormats) : nullptr;
+    const auto* known = format.empty() ? format_of_output(output, kAttentionFormats) : nullptr;
     return known != nullptr ? known->format : AttentionFormat::text;
   }
 
