@@ -233,7 +233,10 @@ void attention(AttentionBackend backend, const AttentionSpec& spec, const Attent
       run_in_fp32(attention_full, spec, in);
       break;
     case AttentionBackend::opencl:
-      run_in_fp32(attention_opencl, spec, in);
+      run_in_fp32([is_narrow = in.query.dtype() == DType::bf16](
+                      const AttentionSpec& of,
+                      const AttentionArguments& wide) { attention_opencl(of, wide, is_narrow); },
+                  spec, in);
       break;
     case AttentionBackend::fused:
       attention_fused(spec, in);

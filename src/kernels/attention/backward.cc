@@ -304,7 +304,7 @@ void check_backward(const AttentionSpec& spec, const AttentionBackwardArguments&
 
 /// Runs a backward pass that computes in fp32 on tensors of either dtype.
 void run_in_fp32(const AttentionSpec& spec, const AttentionBackwardArguments& in) {
-  if (in.query.dtype() == DType::f32) return attention_backward_opencl(spec, in);
+  if (in.query.dtype() == DType::f32) return attention_backward_opencl(spec, in, false);
   const auto wide = [](const Tensor& narrow) { return narrow.to(DType::f32); };
   const Tensor query = wide(in.query), key = wide(in.key), value = wide(in.value);
   const Tensor out = wide(in.out), out_gradient = wide(in.out_gradient);
@@ -320,20 +320,22 @@ void run_in_fp32(const AttentionSpec& spec, const AttentionBackwardArguments& in
     to.emplace(RelativeGradients{in.relative_gradients->content_bias,
                                  in.relative_gradients->position_bias, to_relative, nullptr});
   }
-  attention_backward_opencl(spec, {.query = query,
-                                   .key = key,
-                                   .value = value,
-                                   .out = out,
-                                   .logsumexp = in.logsumexp,
-                                   .out_gradient = out_gradient,
-                                   .query_gradient = to_query,
-                                   .key_gradient = to_key,
-                                   .value_gradient = to_value,
-                                   .relative = relative ? &*relative : nullptr,
-                                   .relative_gradients = to ? &*to : nullptr,
-                                   .distance_bias = in.distance_bias,
-                                   .distance_bias_gradient = in.distance_bias_gradient,
-                                   .threads = in.threads});
+  attention_backward_opencl(spec,
+                            {.query = query,
+                             .key = key,
+                             .value = value,
+                             .out = out,
+                             .logsumexp = in.logsumexp,
+                             .out_gradient = out_gradient,
+                             .query_gradient = to_query,
+                             .key_gradient = to_key,
+                             .value_gradient = to_value,
+                             .relative = relative ? &*relative : nullptr,
+                             .relative_gradients = to ? &*to : nullptr,
+                             .distance_bias = in.distance_bias,
+                             .distance_bias_gradient = in.distance_bias_gradient,
+                             .threads = in.threads},
+                            true);
   write(numbers(to_query), in.query_gradient, 0);
   write(numbers(to_key), in.key_gradient, 0);
   write(numbers(to_value), in.value_gradient, 0);

@@ -28,7 +28,7 @@ std::optional<std::string> why_not_opencl(const AttentionSpec& spec) {
   return std::nullopt;
 }
 
-void attention_opencl(const AttentionSpec& spec, const AttentionArguments& in) {
+void attention_opencl(const AttentionSpec& spec, const AttentionArguments& in, bool narrow) {
   Device& device = Device::get();
   const std::scoped_lock turn(device.turn);
   const opencl::Tiles tiles = opencl::tiles_for(device.facts(), spec.head_size, kForwardRows);
@@ -36,10 +36,12 @@ void attention_opencl(const AttentionSpec& spec, const AttentionArguments& in) {
                                   in.logsumexp, in.relative, in.distance_bias, nullptr};
   const AttentionPlan plan(spec, inputs, tiles);
   if (plan.sizes.queries == 0) return;
-  check_memory(device, {&in.query, &in.key, &in.value, &in.out, in.logsumexp});
+  const opencl::StoredHeads stored(inputs, narrow);
+  check_memory(device, {&stored.query, &stored.key, &stored.value, &in.out, in.logsumexp});
   opencl::Program& program =
-      device.program(opencl::kAttentionSource, tiles.options(spec.relative_positions, false));
-  const DeviceInputs from(device, plan, inputs);
+      device.program(opencl::kAttentionSource,
+                     tiles.options({.relative = spec.relative_positions, .half = stored.half}));
+  const DeviceInputs from(device, plan, inputs, stored);
   const std::vector<opencl::Task> tasks = plan.query_tasks();
   const Buffer groups = opencl::buffer_of(device, tasks);
   Buffer out = opencl::result_of(device, in.out);
@@ -105,7 +107,7 @@ SoftmaxPart attend(const AttentionSpec& spec, const DeviceHeads& in) {
   const Tiles tiles = tiles_for(device.facts(), spec.head_size, kForwardRows);
   const auto plan = device.pass_data().get<DevicePlan>(
       spec.rows, key_of(spec, in), [&] { return device_plan(device, spec, in, tiles); });
-  Program& program = device.program(kAttentionSource, tiles.options(false, false));
+  Program& program = device.program(kAttentionSource, tiles.options({}));
   const auto heads = std::ssize(spec.heads);
   const Index n = in.query.dimension(1);
   SoftmaxPart part = {device.pool().tensor({n, heads * spec.head_size}),

@@ -5,7 +5,8 @@
 // queries) that its items may meet, TILE at a time, through local memory.
 //
 // The build defines LANES, TILE, VEC, DIMS (the head size, rounded up; a multiple of VEC, as TILE
-// is) and RELATIVE (1 where scores have the term of relative positions).
+// is), RELATIVE (1 where scores have the term of relative positions) and HALF (1 where queries, keys
+// and values are stored in fp16).
 
 #define GLUE_NOW(a, b) a##b
 #define GLUE(a, b) GLUE_NOW(a, b)
@@ -13,6 +14,16 @@ typedef GLUE(float, VEC) floats;
 typedef GLUE(int, VEC) ints;
 #define LOAD(from) GLUE(vload, VEC)(0, from)
 #define STORE(value, to) GLUE(vstore, VEC)(value, 0, to)
+#if HALF
+// Reading it needs no arithmetic in fp16, which devices may lack.
+typedef half stored;
+#define AT(numbers, place) vload_half(place, numbers)
+#define LOAD_STORED(from) GLUE(vload_half, VEC)(0, from)
+#else
+typedef float stored;
+#define AT(numbers, place) (numbers)[place]
+#define LOAD_STORED(from) LOAD(from)
+#endif
 #define UNITS (DIMS / VEC)
 #define BLOCKS (TILE / VEC)
 #define HELD (UNITS % 4 == 0 ? 4 : UNITS % 3 == 0 ? 3 : UNITS % 2 == 0 ? 2 : 1)
@@ -141,15 +152,19 @@ void clear(float* sums) {
 }
 
 // A row of so many numbers, with zeros behind it.
-void read_row(__global const float* from, int count, float* row) {
+void read_row(__global const stored* from, int count, float* row) {
+  for (int c = 0; c < DIMS; ++c) row[c] = c < count ? AT(from, c) : 0.0f;
+}
+
+void read_gradient(__global const float* from, int count, float* row) {
   for (int c = 0; c < DIMS; ++c) row[c] = c < count ? from[c] : 0.0f;
 }
 
 // VEC numbers of a row, with zeros behind its end.
-floats part_of(__global const float* row, int begin, int count) {
-  if (begin + VEC <= count) return LOAD(row + begin);
+floats part_of(__global const stored* row, int begin, int count) {
+  if (begin + VEC <= count) return LOAD_STORED(row + begin);
   float part[VEC];
-  for (int e = 0; e < VEC; ++e) part[e] = begin + e < count ? row[begin + e] : 0.0f;
+  for (int e = 0; e < VEC; ++e) part[e] = begin + e < count ? AT(row, begin + e) : 0.0f;
   return LOAD(part);
 }
 
@@ -245,8 +260,8 @@ int score(Sizes sizes, const Task* task, int2 seen, int position, int dilation,
 KERNEL void attend(__global const Task* tasks, Sizes sizes, __global const int4* heads,
                    __global const int2* rows, __global const int* listed,
                    __global const uchar* kinds, __global const int* global_keys,
-                   __global const float* query, __global const float* key,
-                   __global const float* value, __global const float* biases,
+                   __global const stored* query, __global const stored* key,
+                   __global const stored* value, __global const float* biases,
                    __global const float* relative, __global const float* content_bias,
                    __global const float* position_bias, __global float* out,
                    __global float* logsumexp) {
@@ -357,7 +372,7 @@ KERNEL void sum_outputs(Sizes sizes, __global const float* out, __global const f
 KERNEL void send_to_queries(
     __global const Task* tasks, Sizes sizes, __global const int4* heads, __global const int2* rows,
     __global const int* listed, __global const uchar* kinds, __global const int* global_keys,
-    __global const float* query, __global const float* key, __global const float* value,
+    __global const stored* query, __global const stored* key, __global const stored* value,
     __global const float* biases, __global const float* relative,
     __global const float* content_bias, __global const float* position_bias,
     __global const float* logsumexp, __global const float* deltas,
@@ -379,7 +394,7 @@ KERNEL void send_to_queries(
   float shift = 0, delta = 0;
   if (own.row >= 0 && own.whole.y > 0) {
     read_row(query + ((long)task.head * sizes.queries + own.row) * d, d, q);
-    read_row(out_gradient + ((long)own.row * sizes.heads + task.head) * d, d, gradient);
+    read_gradient(out_gradient + ((long)own.row * sizes.heads + task.head) * d, d, gradient);
     shift = logsumexp[(long)task.head * sizes.queries + own.row] - sizes.log_weight;
     delta = deltas[(long)task.head * sizes.queries + own.row];
 #if RELATIVE
@@ -439,7 +454,7 @@ KERNEL void send_to_queries(
 KERNEL void send_to_keys(
     __global const Task* tasks, Sizes sizes, __global const int4* heads, __global const int2* rows,
     __global const int* listed, __global const uchar* kinds, __global const int* global_keys,
-    __global const float* query, __global const float* key, __global const float* value,
+    __global const stored* query, __global const stored* key, __global const stored* value,
     __global const float* biases, __global const float* relative,
     __global const float* content_bias, __global const float* position_bias,
     __global const float* logsumexp, __global const float* deltas,
@@ -509,7 +524,7 @@ KERNEL void send_to_keys(
       const int j = i / DIMS, c = i % DIMS;
       const int there = query_rows[j] >= 0 && c < d;
       const long query_at = (long)task.head * sizes.queries + query_rows[j];
-      float value_of = there ? query[query_at * d + c] : 0.0f;
+      float value_of = there ? AT(query, query_at * d + c) : 0.0f;
 #if RELATIVE
       if (there) value_of += content_bias[task.head * DIMS + c];
 #endif
@@ -584,8 +599,8 @@ KERNEL void send_to_keys(
 // lie from place task.list_from on.
 KERNEL void send_to_steps(
     __global const Task* tasks, Sizes sizes, __global const int4* heads, __global const int2* rows,
-    __global const Task* documents, __global const uchar* kinds, __global const float* query,
-    __global const float* key, __global const float* value, __global const float* biases,
+    __global const Task* documents, __global const uchar* kinds, __global const stored* query,
+    __global const stored* key, __global const stored* value, __global const float* biases,
     __global const float* relative, __global const float* content_bias,
     __global const float* position_bias, __global const float* logsumexp,
     __global const float* deltas, __global const float* out_gradient, __global float* step_sums,
@@ -620,13 +635,13 @@ KERNEL void send_to_steps(
           out_gradient + ((long)query_row * sizes.heads + task.head) * d;
       float scored = 0, given = 0;
       for (int c = 0; c < d; ++c) {
-        float q = query[query_at * d + c];
+        float q = AT(query, query_at * d + c);
 #if RELATIVE
         scored = fma(q + position_bias[task.head * DIMS + c], own_relative[c], scored);
         q += content_bias[task.head * DIMS + c];
 #endif
-        scored = fma(q, key[key_at + c], scored);
-        given = fma(gradient[c], value[key_at + c], given);
+        scored = fma(q, AT(key, key_at + c), scored);
+        given = fma(gradient[c], AT(value, key_at + c), given);
       }
       scored *= sizes.scale;
       if (sizes.bias_reach >= 0) {
@@ -637,7 +652,7 @@ KERNEL void send_to_steps(
       part += back;
 #if RELATIVE
       for (int c = 0; c < d; ++c) {
-        sums[c] = fma(back, query[query_at * d + c] + position_bias[task.head * DIMS + c], sums[c]);
+        sums[c] = fma(back, AT(query, query_at * d + c) + position_bias[task.head * DIMS + c], sums[c]);
       }
 #endif
     }

@@ -13,13 +13,16 @@ namespace longformer::kernels {
 /// Why the device cannot run the spec; nothing when it can.
 std::optional<std::string> why_not_opencl(const AttentionSpec& spec);
 
-/// Like attention(), for a checked spec and fp32 tensors of the right shapes. Throws Error when
-/// there is no OpenCL, no device, or one that cannot run it.
-void attention_opencl(const AttentionSpec& spec, const AttentionArguments& in);
+/// Like attention(), for a checked spec and fp32 tensors of the right shapes. `narrow`: queries,
+/// keys and values were bf16, so the device stores them in fp16 where they are in its range; what
+/// is computed stays fp32. Throws Error when there is no OpenCL, no device, or one that cannot run
+/// it.
+void attention_opencl(const AttentionSpec& spec, const AttentionArguments& in, bool narrow);
 
-/// Like attention_backward(), for a checked spec and fp32 tensors. Nothing is added by two work
-/// items to one number, so the same bits come out every time.
-void attention_backward_opencl(const AttentionSpec& spec, const AttentionBackwardArguments& in);
+/// Like attention_backward(), for a checked spec and fp32 tensors; `narrow` as above. Nothing is
+/// added by two work items to one number, so the same bits come out every time.
+void attention_backward_opencl(const AttentionSpec& spec, const AttentionBackwardArguments& in,
+                               bool narrow);
 
 namespace opencl {
 

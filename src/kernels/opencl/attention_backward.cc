@@ -140,18 +140,22 @@ void send_to_biases(const Pass& pass, Tensor& gradient) {
 
 }  // namespace
 
-void attention_backward_opencl(const AttentionSpec& spec, const AttentionBackwardArguments& in) {
+void attention_backward_opencl(const AttentionSpec& spec, const AttentionBackwardArguments& in,
+                               bool narrow) {
   Device& device = Device::get();
   const std::scoped_lock turn(device.turn);
   const opencl::Tiles tiles = opencl::tiles_for(device.facts(), spec.head_size, kBackwardRows);
   const AttentionInputs inputs = {in.query,      in.key,      in.value,         in.out,
                                   &in.logsumexp, in.relative, in.distance_bias, nullptr};
   const AttentionPlan plan(spec, inputs, tiles);
-  check_memory(device, {&in.query, &in.key, &in.value, &in.out, &in.logsumexp, &in.out_gradient,
-                        &in.query_gradient, &in.key_gradient, &in.value_gradient, &in.logsumexp});
-  Program& program =
-      device.program(opencl::kAttentionSource, tiles.options(spec.relative_positions, true));
-  const DeviceInputs from(device, plan, inputs);
+  const opencl::StoredHeads stored(inputs, narrow);
+  check_memory(device,
+               {&stored.query, &stored.key, &stored.value, &in.out, &in.logsumexp, &in.out_gradient,
+                &in.query_gradient, &in.key_gradient, &in.value_gradient, &in.logsumexp});
+  Program& program = device.program(
+      opencl::kAttentionSource,
+      tiles.options({.relative = spec.relative_positions, .backward = true, .half = stored.half}));
+  const DeviceInputs from(device, plan, inputs, stored);
   const Buffer out = buffer_of(device, in.out);
   const Buffer out_gradient = buffer_of(device, in.out_gradient);
   const Buffer logsumexp = buffer_of(device, in.logsumexp);

@@ -28,9 +28,10 @@ Index keys_in_class(Index keys, Index residue, Index dilation) {
 
 }  // namespace
 
-std::string Tiles::options(bool relative, bool backward) const {
-  return fmt::format("-DLANES={} -DTILE={} -DVEC={} -DDIMS={} -DRELATIVE={} -DBACKWARD={}", lanes,
-                     tile, vector, dims, int{relative}, int{backward});
+std::string Tiles::options(const KernelForm& form) const {
+  return fmt::format(
+      "-DLANES={} -DTILE={} -DVEC={} -DDIMS={} -DRELATIVE={} -DBACKWARD={} -DHALF={}", lanes, tile,
+      vector, dims, int{form.relative}, int{form.backward}, int{form.half});
 }
 
 Tiles tiles_for(const DeviceFacts& facts, Index head_size, Index rows) {

@@ -33,12 +33,19 @@ struct Sizes {
   std::int32_t unused = 0, unused_too = 0;
 };
 
+/// Forms of the kernels that a driver compiles one by one.
+struct KernelForm {
+  bool relative = false, backward = false;
+  /// Queries, keys and values are stored in fp16.
+  bool half = false;
+};
+
 /// Work items of a group, keys of a tile, numbers of a vector, and numbers of a row in local
 /// memory: what attention.cl is built for.
 struct Tiles {
   Index lanes = 0, tile = 0, vector = 0, dims = 0;
 
-  std::string options(bool relative, bool backward) const;
+  std::string options(const KernelForm& form) const;
 };
 
 /// The largest tiles that the device has room for. `rows` is the number of tiles of rows that a
