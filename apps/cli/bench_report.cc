@@ -100,7 +100,7 @@ std::vector<ReportRow> report_rows(const ReportConfigs& configs) {
       for (const std::string pass : {"forward", "backward"}) {
         std::vector<std::string> all = {"bench", "attention", "-n", "4096", "--pass", pass};
         all.insert(all.end(), arguments.begin(), arguments.end());
-        rows.push_back({what + " " + pass, dtype, std::move(all)});
+        rows.push_back({fmt::format("{} {}", what, pass), dtype, std::move(all)});
       }
     };
     add_attention("attention", {"--backend", "fused", "-r", "15"});

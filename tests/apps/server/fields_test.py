@@ -20,7 +20,7 @@ BINARY = os.environ["LONGFORMER_BINARY"]
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures"
 
 #: Names that say where a text comes from, where a result goes, and how a model is loaded.
-FLAGS_OF_FILES = {"help", "text", "lines", "field", "encoding", "output", "format", "json", "adapter", "dtype", "int8_skip", "threads", "quiet",
+FLAGS_OF_FILES = {"help", "text", "lines", "field", "encoding", "output", "format", "json", "adapter", "dtype", "int8_skip", "device", "threads", "quiet",
                   "summary", "question_field", "context_file", "include", "exclude",
                   "text_field", "id_field", "columns", "no_quotes", "delimiter"}  # fmt: skip
 PYTHON_INPUTS = {"self", "texts", "text", "paragraphs", "pairs", "sentences", "documents", "choices", "show_progress_bar", "output_value", "precision", "convert_to_numpy", "convert_to_tensor",
