@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Routing, RoutingFixture,
                          testing::Values("routing", "routing_self", "routing_unit"),
                          [](const auto& of) { return of.param; });
 
-Json small(const Json& changes) {
+Json small_routing(const Json& changes) {
   Json json = {{"model_type", "longformer-lm"},
                {"attention", "routing"},
                {"vocabulary", "text8"},
@@ -161,7 +161,7 @@ TEST(Routing, TheLargestScoresAreThoseOfASort) {
 }
 
 TEST(Routing, PairsAreThoseOfClustersAndWindows) {
-  const LanguageModelConfig config = parsed(small({{"cluster_size", 3}}));
+  const LanguageModelConfig config = parsed(small_routing({{"cluster_size", 3}}));
   for (const Index n : {1, 3, 4, 20}) {
     double near = 0;
     for (Index i = 0; i < n; ++i) near += static_cast<double>(std::min<Index>(i, 5) + 1);
@@ -173,7 +173,7 @@ TEST(Routing, PairsAreThoseOfClustersAndWindows) {
 TEST(Routing, OtherTypesAndThreadsGiveTheSame) {
   for (const Json& changes : {Json{{"positions", "learned"}}, Json{{"routing_norm", "unit"}},
                               Json{{"routing_self", true}, {"cluster_size", 6}}}) {
-    Json json = small(changes);
+    Json json = small_routing(changes);
     json["initializer_range"] = 0.2;
     const LanguageModelConfig config = parsed(json);
     const Weights weights = Weights::drawn(3);
@@ -205,7 +205,7 @@ TEST(Routing, StatesAreNotKeptInFiles) {
 
 TEST(Routing, ConfigurationsThatDoNotFitAreRefused) {
   const auto refused = [](const Json& changes) {
-    return error_of([&] { parsed(small(changes)); });
+    return error_of([&] { parsed(small_routing(changes)); });
   };
   EXPECT_EQ(refused(Json::object()), "");
   EXPECT_EQ(refused({{"clusters", 0}}),
@@ -223,7 +223,8 @@ TEST(Routing, ConfigurationsThatDoNotFitAreRefused) {
   EXPECT_NE(refused({{"positions", "infused"}}), "");
   EXPECT_NE(refused({{"positions", "grid"}}), "");
   for (const char* norm : {"layer", "unit"}) {
-    const Json written = to_json(parsed(small({{"routing_norm", norm}, {"routing_self", true}})));
+    const Json written =
+        to_json(parsed(small_routing({{"routing_norm", norm}, {"routing_self", true}})));
     EXPECT_EQ(to_json(parsed(written)), written);
   }
 }
