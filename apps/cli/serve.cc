@@ -134,8 +134,8 @@ server::ServerOptions server_options(const ServeFlags& flags, Messages& messages
 /// Throws UsageError for layers of a model that nobody serves.
 void check_skipped(const ServeFlags& flags, const server::LoadedModels& models) {
   for (const std::string& one : flags.int8_skip) {
-    const auto colon = one.rfind(':');
-    if (colon == one.npos || models.find(one.substr(0, colon)) != nullptr) continue;
+    const server::SkippedLayer skipped(one);
+    if (!skipped.model || models.find(*skipped.model) != nullptr) continue;
     throw UsageError("--int8-skip", fmt::format("expected MODEL:LAYER of a model that is served, "
                                                 "found {}",
                                                 in_quotes(one)));

@@ -211,18 +211,24 @@ void load_language_model(ServedModel& served, const LoadOptions& options) {
   if (info.reads_tokens) served.own_tokenizer.emplace(Tokenizer::load(served.folder));
 }
 
-/// "LAYER" for all models, "NAME:LAYER" for the model of that name.
+/// Those for all models, and those of the model of this name.
 std::vector<std::string> layers_of(const std::vector<std::string>& all, const std::string& model) {
   std::vector<std::string> layers;
   for (const std::string& one : all) {
-    const auto colon = one.rfind(':');
-    if (colon == one.npos) layers.push_back(one);
-    if (colon != one.npos && one.substr(0, colon) == model) layers.push_back(one.substr(colon + 1));
+    const SkippedLayer skipped(one);
+    if (!skipped.model || *skipped.model == model) layers.push_back(skipped.layer);
   }
   return layers;
 }
 
 }  // namespace
+
+SkippedLayer::SkippedLayer(const std::string& argument) : layer(argument) {
+  const auto colon = argument.rfind(':');
+  if (colon == argument.npos) return;
+  model = argument.substr(0, colon);
+  layer = argument.substr(colon + 1);
+}
 
 std::unique_ptr<const ServedModel> load_served(const std::string& argument, LoadOptions options) {
   auto served = std::make_unique<ServedModel>();

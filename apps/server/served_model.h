@@ -81,8 +81,16 @@ struct LoadedModels {
   const ServedModel& find_or_first(std::string_view name, Ability ability) const;
 };
 
+/// "LAYER" of all models, or "NAME:LAYER" of the model of that name.
+struct SkippedLayer {
+  explicit SkippedLayer(const std::string& argument);
+
+  std::optional<std::string> model;
+  std::string layer;
+};
+
 /// MODEL of the command line: a folder, org/name in the Hub's cache, or NAME= before either. Of
-/// LoadOptions::int8_skip it takes the layers of all models, and "NAME:LAYER" of its own. Throws
+/// LoadOptions::int8_skip it takes its own layers (SkippedLayer). Throws
 /// Error for what is no model that a server can use.
 std::unique_ptr<const ServedModel> load_served(const std::string& argument, LoadOptions options);
 

@@ -45,12 +45,9 @@ Tensor::Tensor(Shape shape, DType dtype) : shape_(std::move(shape)), dtype_(dtyp
 }
 
 Tensor Tensor::zeros(Shape shape, DType dtype) {
-  Tensor tensor;
-  tensor.shape_ = std::move(shape);
-  tensor.dtype_ = dtype;
-  tensor.owner_ = allocate_zeroed(tensor.bytes());
-  tensor.data_ = tensor.owner_.get();
-  return tensor;
+  const auto count = static_cast<std::size_t>(element_count(shape));
+  const std::shared_ptr<void> memory = allocate_zeroed(count * element_size(dtype));
+  return {memory, memory.get(), std::move(shape), dtype};
 }
 
 Tensor Tensor::from(std::span<const float> values, Shape shape) {

@@ -16,12 +16,9 @@ namespace longformer::ops::on_device {
 namespace {
 
 namespace opencl = kernels::opencl;
+using opencl::device_of;
 using Turn = std::scoped_lock<std::mutex>;
 using Numbers = std::vector<std::int32_t>;
-
-opencl::Device& device_of(const Tensor& tensor) {
-  return static_cast<opencl::Block&>(*tensor.device_memory()).device();
-}
 
 opencl::Norm norm_of(const LayerNorm& norm) {
   return {.weight = norm.weight,
@@ -41,22 +38,32 @@ Tensor uploaded(opencl::Device& device, std::span<const std::int32_t> numbers) {
   return device.pool().uploaded(numbers.data(), {std::ssize(numbers)}, DType::i32);
 }
 
-/// A tensor of the host that many passes read, on the device; one that is there already as it is.
-Tensor mirrored(opencl::Device& device, const Tensor& tensor) {
-  if (tensor.empty() || tensor.is_on_device()) return tensor;
-  const auto owner = std::make_shared<const Tensor>(tensor);
-  const auto key = fmt::format("tensor {} {}", tensor.raw(), to_string(tensor.shape()));
-  return *device.pass_data().get<Tensor>(owner, key, [&] {
-    const Tensor wide = tensor.to(DType::f32);
-    return device.pool().uploaded(wide.raw(), wide.shape(), DType::f32);
-  });
-}
-
 /// A tensor on the device: itself, or a copy of what the host has for this op alone.
 Tensor laid(opencl::Device& device, const Tensor& tensor) {
   if (tensor.is_on_device()) return tensor;
   const Tensor wide = tensor.to(DType::f32);
   return device.pool().uploaded(wide.raw(), wide.shape(), DType::f32);
+}
+
+/// laid() for a tensor that many passes read: its copy stays.
+Tensor mirrored(opencl::Device& device, const Tensor& tensor) {
+  if (tensor.empty() || tensor.is_on_device()) return tensor;
+  const auto owner = std::make_shared<const Tensor>(tensor);
+  const auto key = fmt::format("tensor {} {}", tensor.raw(), to_string(tensor.shape()));
+  return *device.pass_data().get<Tensor>(owner, key, [&] { return laid(device, tensor); });
+}
+
+/// Tensors below each other, as one of `columns` columns.
+Tensor stacked(opencl::Device& device, std::span<const Tensor> parts, Index columns) {
+  Index size = 0;
+  for (const Tensor& part : parts) size += part.size();
+  Tensor all = device.pool().tensor({size / columns, columns});
+  Index begin = 0;
+  for (const Tensor& part : parts) {
+    opencl::copy_elements(part, all, begin);
+    begin += part.size();
+  }
+  return all;
 }
 
 /// dense(x) before bias and activation.
@@ -69,21 +76,12 @@ std::shared_ptr<const Dense> dense_of(std::span<const Tensor> weights,
   opencl::Device& device = device_of(weights[0]);
   const Turn turn(device.turn);
   const Index in = weights[0].columns();
-  const auto stacked = [&](std::span<const Tensor> parts, Index columns) {
-    if (parts.size() == 1) return opencl::whole(parts[0]);
-    Index rows = 0;
-    for (const Tensor& part : parts) rows += part.size() / columns;
-    Tensor all = device.pool().tensor({rows, columns});
-    Index begin = 0;
-    for (const Tensor& part : parts) {
-      opencl::copy_elements(part, all, begin);
-      begin += part.size();
-    }
-    return all;
+  const auto below = [&](std::span<const Tensor> parts, Index columns) {
+    return parts.size() == 1 ? opencl::whole(parts[0]) : stacked(device, parts, columns);
   };
   Dense dense;
-  dense.matrix = opencl::matrix_of_weights(stacked(weights, in));
-  if (!biases.empty()) dense.bias = stacked(biases, 1);
+  dense.matrix = opencl::matrix_of_weights(below(weights, in));
+  if (!biases.empty()) dense.bias = below(biases, 1);
   return std::make_shared<const Dense>(std::move(dense));
 }
 
@@ -188,15 +186,7 @@ Tensor select_rows(const Tensor& x, std::span<const Index> rows) {
 Tensor joined_rows(std::span<const Tensor> parts) {
   opencl::Device& device = device_of(parts[0]);
   const Turn turn(device.turn);
-  Index rows = 0;
-  for (const Tensor& part : parts) rows += part.rows();
-  Tensor joined = device.pool().tensor({rows, parts[0].columns()});
-  Index begin = 0;
-  for (const Tensor& part : parts) {
-    opencl::copy_elements(part, joined, begin);
-    begin += part.size();
-  }
-  return joined;
+  return stacked(device, parts, parts[0].columns());
 }
 
 Tensor fold_rows(const Tensor& x, std::span<const RowRange> ranges, opencl::Fold how) {

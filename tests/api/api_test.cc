@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "encoder_goldens.h"
 #include "engine/reading/passages.h"
 #include "engine/reading/segments.h"
 #include "error_testing.h"
 #include "fixtures.h"
-#include "formats/safetensors.h"
 #include "longformer/analysis.h"
 #include "longformer/error.h"
 #include "longformer/model.h"
@@ -22,41 +22,6 @@ namespace longformer::api_test {
 namespace {
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
-
-/// One input of a fixture with the outputs of transformers.
-struct Golden {
-  std::vector<std::int32_t> ids, mask, types, global;
-  std::vector<float> last_hidden_state, pooler_output, logits;
-
-  DocumentInput input() const {
-    return {.ids = ids,
-            .attention_mask = mask,
-            .token_type_ids = types,
-            .position_ids = {},
-            .global_attention_mask = global};
-  }
-};
-
-std::vector<Golden> goldens(const std::string& name) {
-  const auto file = formats::SafetensorsFile::open(fixture(name) + "/expected.safetensors");
-  std::vector<Golden> all;
-  for (int i = 0; file.tensors().contains(std::to_string(i) + ".input_ids"); ++i) {
-    const auto integers = [&](const std::string& key) {
-      const auto found = file.tensors().find(std::to_string(i) + "." + key);
-      if (found == file.tensors().end()) return std::vector<std::int32_t>();
-      const auto* data = found->second.data<std::int32_t>();
-      return std::vector<std::int32_t>(data, data + found->second.size());
-    };
-    const auto floats = [&](const std::string& key) {
-      const auto found = file.tensors().find(std::to_string(i) + "." + key);
-      return found == file.tensors().end() ? std::vector<float>() : found->second.to_floats();
-    };
-    all.push_back({integers("input_ids"), integers("attention_mask"), integers("token_type_ids"),
-                   integers("global_attention_mask"), floats("last_hidden_state"),
-                   floats("pooler_output"), floats("logits")});
-  }
-  return all;
-}
 
 /// Largest difference over the rows that the mask keeps; NaN for different sizes or a NaN.
 double difference(const std::vector<float>& a, const std::vector<float>& b,

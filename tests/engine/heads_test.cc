@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "core/error.h"
+#include "encoder_goldens.h"
 #include "engine/frame/head.h"
 #include "engine/frame/table.h"
 #include "error_testing.h"
 #include "fixtures.h"
-#include "formats/safetensors.h"
 #include "longformer/model.h"
 #include "models/registry.h"
 #include "tasks/choice/candidate_scoring.h"
@@ -33,57 +33,6 @@ using engine::default_globals;
 using engine::Task;
 
 std::string fixture(const std::string& name) { return (fixtures_folder() / name).string(); }
-
-/// The inputs and outputs of one case of a fixture.
-class Golden {
- public:
-  Golden(const formats::SafetensorsFile& file, int index)
-      : ids(integers(file, index, "input_ids")),
-        mask(integers(file, index, "attention_mask")),
-        types(integers(file, index, "token_type_ids")),
-        global(integers(file, index, "global_attention_mask")),
-        logits(floats(file, index, "logits")),
-        start(floats(file, index, "start_logits")),
-        end(floats(file, index, "end_logits")) {}
-
-  DocumentInput input() const {
-    return {.ids = ids,
-            .attention_mask = mask,
-            .token_type_ids = types,
-            .position_ids = {},
-            .global_attention_mask = global};
-  }
-
-  std::vector<std::int32_t> ids, mask, types, global;
-  std::vector<float> logits, start, end;
-
- private:
-  static const Tensor* find(const formats::SafetensorsFile& file, int index, const char* key) {
-    const auto found = file.tensors().find(std::to_string(index) + "." + key);
-    return found == file.tensors().end() ? nullptr : &found->second;
-  }
-  static std::vector<std::int32_t> integers(const formats::SafetensorsFile& file, int index,
-                                            const char* key) {
-    const Tensor* tensor = find(file, index, key);
-    if (tensor == nullptr) return {};
-    const auto* data = tensor->data<std::int32_t>();
-    return {data, data + tensor->size()};
-  }
-  static std::vector<float> floats(const formats::SafetensorsFile& file, int index,
-                                   const char* key) {
-    const Tensor* tensor = find(file, index, key);
-    return tensor == nullptr ? std::vector<float>() : tensor->to_floats();
-  }
-};
-
-std::vector<Golden> goldens(const std::string& name) {
-  const auto file = formats::SafetensorsFile::open(fixture(name) + "/expected.safetensors");
-  std::vector<Golden> cases;
-  for (int i = 0; file.tensors().contains(std::to_string(i) + ".input_ids"); ++i) {
-    cases.emplace_back(file, i);
-  }
-  return cases;
-}
 
 /// Largest difference over values whose token is visible (all of them when they are no tokens');
 /// NaN for different sizes or a NaN.

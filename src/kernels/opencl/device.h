@@ -102,7 +102,7 @@ class Device {
   ContextId context_ = nullptr;
   Queue queue_ = nullptr;
   DeviceFacts facts_;
-  /// By the address of the source, and the options.
+  /// The key is the address of the source, and the options.
   std::map<std::pair<const void*, std::string>, Program> programs_;
   std::unique_ptr<MemoryPool> pool_;
   std::unique_ptr<PassData> pass_data_;

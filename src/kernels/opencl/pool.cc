@@ -118,10 +118,15 @@ std::size_t MemoryPool::allocations() const {
   return blocks_->allocations;
 }
 
-Block& block_of(const Tensor& tensor) {
+Block& any_block_of(const Tensor& tensor) {
   require(tensor.is_on_device(), "opencl: expected a tensor on a device, found one of the host");
-  require(tensor.device_begin() == 0, "opencl: expected a whole tensor, found a part of one");
   return static_cast<Block&>(*tensor.device_memory());
+}
+
+Block& block_of(const Tensor& tensor) {
+  Block& block = any_block_of(tensor);
+  require(tensor.device_begin() == 0, "opencl: expected a whole tensor, found a part of one");
+  return block;
 }
 
 Argument argument_of(const Tensor& tensor) { return {&block_of(tensor).memory(), sizeof(Memory)}; }
@@ -130,7 +135,7 @@ namespace {
 
 void copy_bytes(const Tensor& from, Tensor& to, std::size_t begin) {
   if (from.bytes() == 0) return;
-  const auto& source = static_cast<const Block&>(*from.device_memory());
+  const Block& source = any_block_of(from);
   const Device& device = source.device();
   device.expect(
       library().copy_buffer(device.queue(), source.memory(), block_of(to).memory(),
@@ -146,8 +151,7 @@ void copy_elements(const Tensor& from, Tensor& to, Index begin) {
 
 Tensor whole(const Tensor& tensor) {
   if (tensor.device_begin() == 0) return tensor;
-  auto& source = static_cast<Block&>(*tensor.device_memory());
-  Tensor copy = source.device().pool().tensor(tensor.shape(), tensor.dtype());
+  Tensor copy = device_of(tensor).pool().tensor(tensor.shape(), tensor.dtype());
   copy_bytes(tensor, copy, 0);
   return copy;
 }

@@ -63,7 +63,9 @@ class MemoryPool {
 
 /// The memory of a tensor, which lies on a device from the beginning of its memory on.
 Block& block_of(const Tensor& tensor);
-inline Device& device_of(const Tensor& tensor) { return block_of(tensor).device(); }
+/// Memory of a tensor that may be a part of another.
+Block& any_block_of(const Tensor& tensor);
+inline Device& device_of(const Tensor& tensor) { return any_block_of(tensor).device(); }
 
 /// Copies all of `from` to `to` from element `begin` on, both of 32 bits. Whoever asks has the turn
 /// of the device.

@@ -4,13 +4,12 @@ The faults come from build/tests/libfake_opencl.so; the rest needs a device, suc
 """
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
-from cli_test import BERT, BINARY, FIXTURES, run
+from cli_opencl_test import fake  # noqa: F401 (a fixture)
+from cli_test import BERT, FIXTURES, run
 
-FAKE = pathlib.Path(BINARY).resolve().parent / "tests" / "libfake_opencl.so"
 TEXTS = ["hello world of cats", "a"]
 LINES = [word for text in TEXTS for word in ("--text", text)]
 CLASSIFIER, QA = FIXTURES / "tiny_longformer_classifier", FIXTURES / "tiny_longformer_qa"
@@ -25,12 +24,8 @@ def numbers(value):
     return [float(value)] if isinstance(value, (int, float)) else []
 
 
+@pytest.mark.usefixtures("fake")
 class TestFaults:
-    @pytest.fixture(autouse=True)
-    def fake(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("LONGFORMER_OPENCL_LIBRARY", str(FAKE))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
     @pytest.mark.parametrize("fault, words", [
         ("no-platform", "expected a device, found no platform"),
         ("no-device", "expected a device, found a driver without one (PoCL has none where it cannot write its cache"),

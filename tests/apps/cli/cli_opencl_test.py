@@ -16,12 +16,14 @@ def bench(*flags):
     return run(*BENCH, "--backend", "opencl", *flags)
 
 
-class TestFaults:
-    @pytest.fixture(autouse=True)
-    def fake(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("LONGFORMER_OPENCL_LIBRARY", str(FAKE))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+@pytest.fixture
+def fake(monkeypatch, tmp_path):
+    monkeypatch.setenv("LONGFORMER_OPENCL_LIBRARY", str(FAKE))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
+
+@pytest.mark.usefixtures("fake")
+class TestFaults:
     @pytest.mark.parametrize("fault, words", [
         ("no-platform", "expected a device, found no platform"),
         ("no-local-memory", "fake device: expected a device with local memory"),
