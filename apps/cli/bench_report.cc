@@ -128,7 +128,9 @@ std::vector<ReportRow> report_rows(const ReportConfigs& configs) {
 }
 
 std::string time_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.1f} ms", 1e3 * seconds) : fmt::format("{:.2f} s", seconds);
+  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.1f} ms", 1e3 * seconds)
+                         : fmt::format("{:.1f} us", 1e6 * seconds);
 }
 
 void write_row(Output& output, const std::string& what, const std::string& dtype,

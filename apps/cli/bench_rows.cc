@@ -53,7 +53,9 @@ constexpr std::array<NamedFormat<int>, 4> kBenchFormats = {
 bool is_text(const std::string& key) { return key == "dtype" || key == "backend" || key == "pass"; }
 
 std::string seconds_text(double seconds) {
-  return seconds < 1 ? fmt::format("{:.2f} ms", 1000 * seconds) : fmt::format("{:.3f} s", seconds);
+  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.2f} ms", 1e3 * seconds)
+                         : fmt::format("{:.2f} us", 1e6 * seconds);
 }
 
 /// Reads all that the child writes to the pipe.
