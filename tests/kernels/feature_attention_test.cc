@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -185,6 +186,67 @@ TEST(FeatureAttention, IsTheSumOverPairs) {
         EXPECT_LE(
             relative_difference(doubles(attend(of, q, k, v, omega)), truth(of, q, k, v, omega)),
             4e-3)
+            << name;
+      }
+    }
+  }
+}
+
+/// Gradients of queries, keys and values, one behind the other.
+Doubles gradients(const Case& of, const std::array<Tensor, 3>& in, const Tensor& directions,
+                  const Tensor& out_gradient) {
+  const auto cast = [&](const Tensor& x) { return x.to(DType::bf16).to(of.dtype); };
+  const Tensor q = cast(in[0]), k = cast(in[1]), v = cast(in[2]), g = cast(out_gradient);
+  Tensor out({of.starts.back(), of.heads * of.map.head_size}, of.dtype);
+  feature_attention(of.spec(), {q, k, v, directions, out, of.threads});
+  Tensor dq(q.shape(), of.dtype), dk(q.shape(), of.dtype), dv(q.shape(), of.dtype);
+  feature_attention_backward(of.spec(), {q, k, v, directions, out, g, dq, dk, dv, of.threads});
+  Doubles all = doubles(dq);
+  for (const Tensor* x : {&dk, &dv}) {
+    const Doubles more = doubles(*x);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+/// Root of the mean square of the difference, by that of `right`.
+double relative_error(const Doubles& found, const Doubles& right) {
+  double off = 0, all = 0;
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    off += (found.at(i) - right[i]) * (found.at(i) - right[i]);
+    all += right[i] * right[i];
+  }
+  return std::sqrt(off / all);
+}
+
+/// Numbers of features that bf16 products take, blocks that are whole and not, with masks.
+TEST(FeatureAttention, ProductsInBf16KeepItsDigits) {
+  for (const FeatureKernel kernel : kKernels) {
+    for (const bool causal : {false, true}) {
+      Case of = {map_of(kernel, 16, 64), 2, {0, 1, 130, 130, 400}, causal};
+      of.mask.assign(400, 1);
+      for (std::size_t i = 0; i < of.mask.size(); i += 7) of.mask[i] = 0;
+      const Shape shape = {2, 400, 16};
+      const std::array<Tensor, 3> in = {random_normal_tensor(shape, 1, 1),
+                                        random_normal_tensor(shape, 1, 2),
+                                        random_normal_tensor(shape, 1, 3)};
+      const Tensor omega = random_normal_tensor({64, 16}, 1, 4);
+      const Tensor out_gradient = random_normal_tensor({400, 32}, 1, 5);
+      const std::string name = std::to_string(static_cast<int>(kernel)) + (causal ? "c" : "b");
+      const Doubles exact = gradients(of, in, omega, out_gradient);
+      of.dtype = DType::bf16;
+      EXPECT_LE(relative_error(doubles(attend(of, in[0], in[1], in[2], omega)),
+                               truth(of, in[0], in[1], in[2], omega)),
+                8e-3)
+          << name;
+      EXPECT_LE(relative_error(gradients(of, in, omega, out_gradient), exact), 2e-2) << name;
+      if (!of.map.is_exponential() || causal) continue;
+      of.map.epsilon = 1e-4;
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        of.dtype = dtype;
+        EXPECT_LE(relative_error(doubles(attend(of, in[0], in[1], in[2], omega)),
+                                 truth(of, in[0], in[1], in[2], omega)),
+                  dtype == DType::f32 ? 1e-5 : 8e-3)
             << name;
       }
     }

@@ -28,6 +28,13 @@ struct TrueFeatures {
       if (m > 0) products.push_back(sum);
     }
   }
+  /// The greatest exponent of the features, without the square.
+  double highest(const FeatureMap& map) const {
+    double most = *std::ranges::max_element(products);
+    if (map.has_pairs()) most = std::max(most, -*std::ranges::min_element(products));
+    return most;
+  }
+
   Doubles products;
   double half_square = 0;
 };
@@ -47,8 +54,12 @@ inline double true_weight(const FeatureMap& map, const TrueFeatures& q, const Tr
     } else if (!map.is_exponential()) {
       sum += generalised(a) * generalised(b);
     } else if (map.has_floor()) {
-      sum += (std::exp(a - q.half_square - top) + map.epsilon) *
-             (std::exp(b - k.half_square - highest_key) + map.epsilon);
+      const auto pair = [&](double from_query, double from_key) {
+        return (std::exp(from_query - q.half_square - top) + map.epsilon) *
+               (std::exp(from_key - k.half_square - highest_key) + map.epsilon);
+      };
+      sum += pair(a, b);
+      if (map.kernel == FeatureKernel::hyperbolic) sum += pair(-a, -b);
     } else {
       sum += std::exp(a + b - k.half_square);
       if (map.kernel == FeatureKernel::hyperbolic) sum += std::exp(-a - b - k.half_square);
@@ -91,12 +102,11 @@ inline Doubles true_feature_attention(const FeatureMap& map, bool causal, const 
     double highest = -1e300, sum = 0;
     for (std::size_t j = 0; j < end; ++j) {
       if (!seen(j)) continue;
-      highest = std::max(highest, map.kernel == FeatureKernel::trigonometric
-                                      ? k[j].half_square
-                                      : *std::ranges::max_element(k[j].products));
+      highest = std::max(highest, map.kernel == FeatureKernel::trigonometric ? k[j].half_square
+                                                                             : k[j].highest(map));
     }
     highest = maxima->next(highest);
-    const double top = maxima->next(*std::ranges::max_element(q[i].products));
+    const double top = maxima->next(q[i].highest(map));
     for (std::size_t j = 0; j < end; ++j) {
       if (!seen(j)) continue;
       const double weight = true_weight(map, q[i], k[j], top, highest);

@@ -1,6 +1,7 @@
 #include "kernels/features/feature_attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <limits>
 #include <memory>
@@ -10,7 +11,6 @@
 
 #include "core/threads.h"
 #include "kernels/features/feature_head.h"
-#include "kernels/gemm.h"
 
 namespace longformer::kernels {
 namespace {
@@ -37,13 +37,33 @@ class Buffers {
   float* next_;
 };
 
+/// Features of a block, or their gradients.
+class FeatureBuffer {
+ public:
+  explicit FeatureBuffer(FeatureHead& head)
+      : wide_(at(kFeatureBlock * head.stride())),
+        narrow_(head.products().is_narrow() ? wide_.size() : 0) {}
+
+  FeatureMemory memory() { return {wide_.data(), narrow_.empty() ? nullptr : narrow_.data()}; }
+  Factor factor() { return memory().factor(); }
+
+ private:
+  std::vector<float> wide_;
+  std::vector<BFloat16> narrow_;
+};
+
 /// Calls body for the blocks of some rows, in order.
 template <typename Body>
-void for_blocks(Block rows, const Body& body) {
-  for (Index begin = rows.begin; begin < rows.end; begin += kFeatureBlock) {
-    body(Block{begin, std::min(begin + kFeatureBlock, rows.end)});
+void for_blocks(Block rows, Index size, const Body& body) {
+  for (Index begin = rows.begin; begin < rows.end; begin += size) {
+    body(Block{begin, std::min(begin + size, rows.end)});
   }
 }
+
+/// Rows of a tensor: the number of their first element, and their distance.
+struct Place {
+  Index first = 0, stride = 0;
+};
 
 /// Common part of the passes: where the rows of a task are, and sums over its keys.
 class Reader {
@@ -52,17 +72,15 @@ class Reader {
       : spec_(spec),
         key_(key),
         value_(value),
-        head_(spec.map),
-        buffers_(4 * kFeatureBlock * width() + kFeatureBlock * head_.stride() + head_.stride()) {
-    for (float*& rows : rows_) rows = buffers_.take(kFeatureBlock * width());
-    key_features_ = buffers_.take(kFeatureBlock * head_.stride());
-    counts_ = buffers_.take(head_.stride());
+        head_(spec.map, key.dtype()),
+        key_features_(head_),
+        counts_(at(head_.stride())) {
+    for (auto& rows : rows_) rows.resize(at(kFeatureBlock * width()));
   }
 
   FeatureHead& head() { return head_; }
   Index width() const { return spec_.map.head_size; }
-  float* key_features() const { return key_features_; }
-  const float* counts() const { return counts_; }
+  FeatureMemory key_features() { return key_features_.memory(); }
   Block rows() const { return rows_of_task_; }
   Task task() const { return task_; }
 
@@ -75,32 +93,42 @@ class Reader {
     head_.start(directions.data<float>() + own * spec_.map.directions * width());
   }
 
-  /// Rows of the head of [H, n, d] as fp32; at each place those that were read last stay.
-  HeadBlock read(const Tensor& x, Block block, Index place) const {
+  enum : std::size_t { kKeys, kValues, kQueries };
+
+  /// Rows of the head of [H, n, d]; at each place those that were read last stay. Values are in
+  /// products alone, so where these are in bf16 they are not widened.
+  HeadBlock read(const Tensor& x, Block block, std::size_t place) {
     const Index first = (task_.head * x.dimension(1) + block.begin) * width();
-    const Index count = block.size() * width();
     HeadBlock rows = {.rows = block.size()};
     if (!spec_.rows->key_mask.empty()) rows.mask = spec_.rows->key_mask.data() + block.begin;
     if (x.dtype() == DType::f32) {
       rows.values = x.data<float>() + first;
     } else {
       const BFloat16* from = x.data<BFloat16>() + first;
-      std::transform(from, from + count, rows_[at(place)],
-                     [](BFloat16 value) { return static_cast<float>(value); });
-      rows.values = rows_[at(place)];
+      if (head_.products().is_narrow()) rows.narrow = from;
+      if (rows.narrow != nullptr && place == kValues) return rows;
+      const RowsOf<float> to = {rows_[place].data(), block.size(), width(), width()};
+      copy_rows(RowsOf<const BFloat16>{from, block.size(), width(), width()}, to);
+      rows.values = rows_[place].data();
     }
     return rows;
   }
-  HeadBlock keys(Block block) const { return read(key_, block, 0); }
-  HeadBlock values(Block block) const { return read(value_, block, 1); }
-  HeadBlock queries(const Tensor& query, Block block) const { return read(query, block, 2); }
+  HeadBlock keys(Block block) { return read(key_, block, kKeys); }
+  HeadBlock values(Block block) { return read(value_, block, kValues); }
+  HeadBlock queries(const Tensor& query, Block block) { return read(query, block, kQueries); }
+
+  /// The rows in [n, H·d].
+  Place place_of_output(Block block) const {
+    const Index columns = spec_.heads * width();
+    return {block.begin * columns + task_.head * width(), columns};
+  }
 
   /// Adds the keys of a block to the sums, from their features where these are made already.
   void add_features(Block block, const FeatureSums& sums) {
-    head_.add(values(block), key_features_, counts_, sums);
+    head_.add(values(block), key_features(), counts_.data(), sums);
   }
   void make_features(Block block, const FeatureSums& sums, std::vector<float>* before = nullptr) {
-    head_.key_features(keys(block), sums, key_features_, counts_, before);
+    head_.key_features(keys(block), sums, key_features(), counts_.data(), before);
   }
   void add(Block block, const FeatureSums& sums) {
     make_features(block, sums);
@@ -110,18 +138,18 @@ class Reader {
   void add_all(const FeatureSums& sums) {
     head_.clear(sums);
     if (spec_.map.has_floor()) {
-      for_blocks(rows_of_task_, [&](Block block) { head_.look_at(keys(block), sums); });
+      for_blocks(rows_of_task_, kFeatureBlock,
+                 [&](Block block) { head_.look_at(keys(block), sums); });
     }
-    for_blocks(rows_of_task_, [&](Block block) { add(block, sums); });
+    for_blocks(rows_of_task_, kFeatureBlock, [&](Block block) { add(block, sums); });
   }
 
   /// Products of the features of queries with those of the keys up to each, [rows, rows], by which
   /// the denominators grow. Returns whether a query has lost digits.
-  bool triangle(const float* query_features, Index rows, const FeatureSums& sums, float* weights,
-                float* denominators) const {
-    const Index stride = head_.stride();
-    gemm({.m = rows, .n = rows, .k = stride, .transpose_b = true}, query_features, key_features_,
-         weights);
+  bool triangle(const Factor& query_features, Index rows, const FeatureSums& sums, float* weights,
+                float* denominators) {
+    head_.products().multiply({.m = rows, .n = rows, .k = head_.stride(), .transpose_b = true},
+                              query_features, key_features_.factor(), weights);
     bool is_lost = false;
     for (Index row = 0; row < rows; ++row) {
       float* own = weights + row * rows;
@@ -137,16 +165,34 @@ class Reader {
   const FeatureAttentionSpec& spec_;
   const Tensor &key_, &value_;
   FeatureHead head_;
-  Buffers buffers_;
-  std::array<float*, 4> rows_ = {};
-  float *key_features_, *counts_;
+  FeatureBuffer key_features_;
+  std::vector<float> counts_;
+  std::array<std::vector<float>, 3> rows_;
   Task task_;
   Block rows_of_task_;
 };
 
-template <typename T>
-void write_row(const float* from, float factor, Index count, T* to) {
-  for (Index c = 0; c < count; ++c) to[c] = static_cast<T>(from[c] * factor);
+void read_rows(const Tensor& x, Place place, const RowsOf<float>& to) {
+  if (x.dtype() == DType::f32) {
+    copy_rows(RowsOf<const float>{x.data<float>() + place.first, to.rows, to.columns, place.stride},
+              nullptr, to);
+  } else {
+    copy_rows(
+        RowsOf<const BFloat16>{x.data<BFloat16>() + place.first, to.rows, to.columns, place.stride},
+        to);
+  }
+}
+
+/// By the factor of each row where there are factors.
+void write_rows(const RowsOf<const float>& from, const float* factors, Tensor& x, Place place) {
+  if (x.dtype() == DType::f32) {
+    copy_rows(from, factors,
+              RowsOf<float>{x.data<float>() + place.first, from.rows, from.columns, place.stride});
+  } else {
+    copy_rows(
+        from, factors,
+        RowsOf<BFloat16>{x.data<BFloat16>() + place.first, from.rows, from.columns, place.stride});
+  }
 }
 
 /// The factor of a masked row, and of a row that sees nothing, is 0.
@@ -161,9 +207,8 @@ class FeatureForwardWorker {
         in_(in),
         reader_(spec, in.key, in.value),
         head_(reader_.head()),
-        buffers_(kFeatureBlock * (head_.stride() + kFeatureBlock + reader_.width() + 1) +
-                 head_.sum_size()),
-        query_features_(buffers_.take(kFeatureBlock * head_.stride())),
+        query_features_(head_),
+        buffers_(kFeatureBlock * (kFeatureBlock + reader_.width() + 1) + head_.sum_size()),
         weights_(buffers_.take(kFeatureBlock * kFeatureBlock)),
         found_(buffers_.take(kFeatureBlock * reader_.width())),
         denominators_(buffers_.take(kFeatureBlock)),
@@ -179,24 +224,31 @@ class FeatureForwardWorker {
       head_.clear(sums);
     }
     if (spec_.causal) {
-      return for_blocks(reader_.rows(), [&](Block block) { see_before(block, sums); });
+      return for_blocks(reader_.rows(), kCausalBlock,
+                        [&](Block block) { see_before(block, sums); });
     }
     reader_.add_all(sums);
-    for_blocks(reader_.rows(), [&](Block block) { see_all(block, sums); });
+    const Factor values = sum_values(sums);
+    for_blocks(reader_.rows(), kFeatureBlock, [&](Block block) { see_all(block, sums, values); });
   }
 
  private:
-  /// found = features of the queries · values of the sums.
-  void find(Index rows, const FeatureSums& sums) {
-    gemm({.m = rows, .n = reader_.width(), .k = head_.features(), .lda = head_.stride()},
-         query_features_, sums.values, found_);
+  Factor sum_values(const FeatureSums& sums) {
+    return head_.products().factor(sums.values, head_.features() * reader_.width(), narrow_sums_);
   }
 
-  void see_all(Block block, const FeatureSums& sums) {
+  /// found = features of the queries · values of the sums.
+  void find(Index rows, const Factor& values) {
+    head_.products().multiply(
+        {.m = rows, .n = reader_.width(), .k = head_.features(), .lda = head_.stride()},
+        query_features_.factor(), values, found_);
+  }
+
+  void see_all(Block block, const FeatureSums& sums, const Factor& values) {
     const HeadBlock queries = reader_.queries(in_.query, block);
-    head_.query_features(queries, sums, query_features_, denominators_);
+    head_.query_features(queries, sums, query_features_.memory(), denominators_);
     head_.guard(block.size(), false, sums, denominators_);
-    find(block.size(), sums);
+    find(block.size(), values);
     write(block, queries);
   }
 
@@ -205,41 +257,40 @@ class FeatureForwardWorker {
     std::vector<float> before;
     reader_.make_features(block, sums, &before);
     const HeadBlock queries = reader_.queries(in_.query, block);
-    head_.query_features(queries, sums, query_features_, denominators_);
-    if (reader_.triangle(query_features_, rows, sums, weights_, denominators_)) {
+    head_.query_features(queries, sums, query_features_.memory(), denominators_);
+    if (reader_.triangle(query_features_.factor(), rows, sums, weights_, denominators_)) {
       // Fewer later keys raise the maxima, until every row has its own.
       std::copy(before.begin(), before.end(), sums.maxima);
       const Index middle = block.begin + rows / 2;
       see_before({block.begin, middle}, sums);
       return see_before({middle, block.end}, sums);
     }
-    find(rows, sums);
-    gemm({.m = rows, .n = reader_.width(), .k = rows, .beta = 1}, weights_,
-         reader_.values(block).values, found_);
+    find(rows, sum_values(sums));
+    FeatureProducts& products = head_.products();
+    products.multiply({.m = rows, .n = reader_.width(), .k = rows, .beta = 1},
+                      products.factor(weights_, rows * rows, narrow_weights_),
+                      reader_.values(block).factor(), found_);
     reader_.add_features(block, sums);
     write(block, queries);
   }
 
   void write(Block block, const HeadBlock& queries) {
-    const Index width = reader_.width(), columns = spec_.heads * width;
+    const Index width = reader_.width();
     for (Index row = 0; row < block.size(); ++row) {
-      const float factor = inverse(queries, row, denominators_[row]);
-      const float* from = found_ + row * width;
-      const Index to = (block.begin + row) * columns + reader_.task().head * width;
-      if (in_.out.dtype() == DType::f32) {
-        write_row(from, factor, width, in_.out.data<float>() + to);
-      } else {
-        write_row(from, factor, width, in_.out.data<BFloat16>() + to);
-      }
+      denominators_[row] = inverse(queries, row, denominators_[row]);
     }
+    write_rows({found_, block.size(), width, width}, denominators_, in_.out,
+               reader_.place_of_output(block));
   }
 
   const FeatureAttentionSpec& spec_;
   const FeatureAttentionArguments& in_;
   Reader reader_;
   FeatureHead& head_;
+  FeatureBuffer query_features_;
   Buffers buffers_;
-  float *query_features_, *weights_, *found_, *denominators_, *sums_;
+  float *weights_, *found_, *denominators_, *sums_;
+  std::vector<BFloat16> narrow_sums_, narrow_weights_;
 };
 
 /// Blocks between which the sums are kept; within them they are computed again
@@ -254,11 +305,11 @@ class FeatureBackwardWorker {
         in_(in),
         reader_(spec, in.key, in.value),
         head_(reader_.head()),
-        buffers_(kFeatureBlock *
-                     (2 * head_.stride() + 2 * kFeatureBlock + 3 * reader_.width() + 3) +
+        products_(head_.products()),
+        query_features_(head_),
+        gradients_(head_),
+        buffers_(kFeatureBlock * (2 * kFeatureBlock + 3 * reader_.width() + 3) +
                  2 * head_.sum_size()),
-        query_features_(buffers_.take(kFeatureBlock * head_.stride())),
-        gradients_(buffers_.take(kFeatureBlock * head_.stride())),
         weights_(buffers_.take(kFeatureBlock * kFeatureBlock)),
         weight_gradients_(buffers_.take(kFeatureBlock * kFeatureBlock)),
         slopes_(buffers_.take(kFeatureBlock * reader_.width())),
@@ -285,31 +336,41 @@ class FeatureBackwardWorker {
   }
 
  private:
+  /// The values of sums as a factor.
+  Factor values_of(const FeatureSums& sums, std::vector<BFloat16>& memory) const {
+    return products_.factor(sums.values, head_.features() * reader_.width(), memory);
+  }
   void everything() {
     reader_.add_all(sums_);
-    for_blocks(reader_.rows(), [&](Block block) {
+    const Factor values = values_of(sums_, narrow_sums_);
+    for_blocks(reader_.rows(), kFeatureBlock, [&](Block block) {
       const HeadBlock queries = reader_.queries(in_.query, block);
-      head_.query_features(queries, sums_, query_features_, denominators_);
+      head_.query_features(queries, sums_, query_features_.memory(), denominators_);
       head_.guard(block.size(), false, sums_, denominators_);
-      make_slopes(block, queries);
-      query_gradient(block, queries, sums_, 0);
-      add_returned(block.size());
+      const Factor slopes = make_slopes(block, queries);
+      feature_gradients(block.size(), slopes, values);
+      query_gradient(block, queries, sums_);
+      add_returned(block.size(), slopes);
     });
-    for_blocks(reader_.rows(), [&](Block block) {
+    const Factor returned = values_of(returned_, narrow_returned_);
+    for_blocks(reader_.rows(), kFeatureBlock, [&](Block block) {
       reader_.make_features(block, sums_);
-      key_gradients(block, 0);
+      value_gradient(block, returned);
+      feature_gradients(block.size(), reader_.values(block).factor(), returned);
+      key_gradient(block);
     });
   }
 
   void causal() {
-    const Index piece = kKeptBlocks * kFeatureBlock, size = head_.sum_size();
+    const Index piece = kKeptBlocks * kCausalBlock, size = head_.sum_size();
     const Block rows = reader_.rows();
     std::vector<float> kept;
     head_.clear(sums_);
     for (Index begin = rows.begin; begin < rows.end; begin += piece) {
       kept.insert(kept.end(), sums_.maxima, sums_.maxima + size);
       if (begin + piece >= rows.end) break;
-      for_blocks({begin, begin + piece}, [&](Block block) { reader_.add(block, sums_); });
+      for_blocks({begin, begin + piece}, kCausalBlock,
+                 [&](Block block) { reader_.add(block, sums_); });
     }
     for (Index number = static_cast<Index>(kept.size()) / size - 1; number >= 0; --number) {
       const Index begin = rows.begin + number * piece;
@@ -323,7 +384,7 @@ class FeatureBackwardWorker {
   void causal_piece(Block rows, std::vector<float> before) {
     const Index size = head_.sum_size();
     std::vector<Block> blocks;
-    for_blocks(rows, [&](Block block) { blocks.push_back(block); });
+    for_blocks(rows, kCausalBlock, [&](Block block) { blocks.push_back(block); });
     before.reserve(blocks.size() * at(size));
     for (std::size_t i = 0; i + 1 < blocks.size(); ++i) {
       before.insert(before.end(), before.end() - size, before.end());
@@ -341,8 +402,8 @@ class FeatureBackwardWorker {
     const std::vector<float> maxima(sums.maxima, sums.maxima + head_.stride());
     reader_.make_features(block, sums, &before);
     const HeadBlock queries = reader_.queries(in_.query, block);
-    head_.query_features(queries, sums, query_features_, denominators_);
-    if (reader_.triangle(query_features_, rows, sums, weights_, denominators_)) {
+    head_.query_features(queries, sums, query_features_.memory(), denominators_);
+    if (reader_.triangle(query_features_.factor(), rows, sums, weights_, denominators_)) {
       std::copy(before.begin(), before.end(), sums.maxima);
       const Index middle = block.begin + rows / 2;
       std::vector<float> later(sums.maxima, sums.maxima + head_.sum_size());
@@ -350,123 +411,124 @@ class FeatureBackwardWorker {
       causal_block({middle, block.end}, {later.data(), head_.stride()});
       return causal_block({block.begin, middle}, sums);
     }
-    make_slopes(block, queries);
-    make_weight_gradients(block);
+    const Factor slopes = make_slopes(block, queries);
+    const Factor within = make_weight_gradients(block, slopes);
     head_.rescale_back(returned_, sums.maxima);
-    query_gradient(block, queries, sums, rows);
-    key_gradients(block, rows);
-    add_returned(rows);
+    const Index stride = head_.stride(), width = reader_.width();
+    feature_gradients(rows, slopes, values_of(sums, narrow_sums_));
+    products_.multiply({.m = rows, .n = stride, .k = rows, .beta = 1}, within,
+                       reader_.key_features().factor(), gradients_.memory().wide);
+    query_gradient(block, queries, sums);
+
+    const Factor returned = values_of(returned_, narrow_returned_);
+    products_.multiply({.m = rows, .n = width, .k = rows, .transpose_a = true},
+                       products_.factor(weights_, rows * rows, narrow_weights_), slopes,
+                       row_gradients_);
+    value_gradient(block, returned, 1);
+    feature_gradients(rows, reader_.values(block).factor(), returned);
+    products_.multiply({.m = rows, .n = stride, .k = rows, .transpose_a = true, .beta = 1}, within,
+                       query_features_.factor(), gradients_.memory().wide);
+    key_gradient(block);
+    add_returned(rows, slopes);
     head_.rescale_back(returned_, maxima.data());
   }
 
-  /// Makes the gradients of the sums that every query has seen, those of values and of counts.
-  void make_slopes(Block block, const HeadBlock& queries) {
-    const Index width = reader_.width(), columns = spec_.heads * width;
-    const auto read = [&](const Tensor& x, Index row, float* to) {
-      const Index from = (block.begin + row) * columns + reader_.task().head * width;
-      for (Index c = 0; c < width; ++c) {
-        to[c] = x.dtype() == DType::f32 ? x.data<float>()[from + c]
-                                        : static_cast<float>(x.data<BFloat16>()[from + c]);
-      }
-    };
+  /// The gradients of the sums that every query has seen, those of values and, in count_slopes_, of
+  /// counts.
+  Factor make_slopes(Block block, const HeadBlock& queries) {
+    const Index width = reader_.width();
+    const Place place = reader_.place_of_output(block);
+    read_rows(in_.out, place, {out_rows_, block.size(), width, width});
+    read_rows(in_.out_gradient, place, {slopes_, block.size(), width, width});
     for (Index row = 0; row < block.size(); ++row) {
-      float* slopes = slopes_ + row * width;
-      read(in_.out_gradient, row, slopes);
-      read(in_.out, row, out_rows_ + row * width);
       const float factor = inverse(queries, row, denominators_[row]);
-      for (Index c = 0; c < width; ++c) slopes[c] *= factor;
+      for (Index c = 0; c < width; ++c) slopes_[row * width + c] *= factor;
     }
     multiply_rows(out_rows_, slopes_, block.size(), width, count_slopes_);
     for (Index row = 0; row < block.size(); ++row) count_slopes_[row] = -count_slopes_[row];
+    return products_.factor(slopes_, block.size() * width, narrow_slopes_);
   }
 
   /// Those of the products of features within the block.
-  void make_weight_gradients(Block block) {
+  Factor make_weight_gradients(Block block, const Factor& slopes) {
     const Index rows = block.size();
-    gemm({.m = rows, .n = rows, .k = reader_.width(), .transpose_b = true}, slopes_,
-         reader_.values(block).values, weight_gradients_);
+    products_.multiply({.m = rows, .n = rows, .k = reader_.width(), .transpose_b = true}, slopes,
+                       reader_.values(block).factor(), weight_gradients_);
     for (Index row = 0; row < rows; ++row) {
       float* own = weight_gradients_ + row * rows;
       for (Index key = 0; key <= row; ++key) own[key] += count_slopes_[row];
       std::fill(own + row + 1, own + rows, 0.0f);
     }
+    return products_.factor(weight_gradients_, rows * rows, narrow_weight_gradients_);
   }
 
-  /// Uses the sums and, in addition, the last `own` keys, which are those of the block.
-  void query_gradient(Block block, const HeadBlock& queries, const FeatureSums& sums, Index own) {
-    const Index rows = block.size(), stride = head_.stride();
-    gemm({.m = rows,
-          .n = head_.features(),
-          .k = reader_.width(),
-          .transpose_b = true,
-          .ldc = stride},
-         slopes_, sums.values, gradients_);
-    if (own > 0) {
-      gemm({.m = rows, .n = stride, .k = own, .beta = 1}, weight_gradients_, reader_.key_features(),
-           gradients_);
-    }
-    head_.backward(queries, false, {query_features_, gradients_, count_slopes_, sums.counts},
+  /// gradients = rows · values of sumsᵀ
+  void feature_gradients(Index rows, const Factor& of_rows, const Factor& of_sums) {
+    products_.multiply({.m = rows,
+                        .n = head_.features(),
+                        .k = reader_.width(),
+                        .transpose_b = true,
+                        .ldc = head_.stride()},
+                       of_rows, of_sums, gradients_.memory().wide);
+  }
+
+  void query_gradient(Block block, const HeadBlock& queries, const FeatureSums& sums) {
+    head_.backward(queries, false,
+                   {query_features_.memory(), gradients_.memory(), count_slopes_, sums.counts},
                    row_gradients_);
     put(in_.query_gradient, block);
   }
 
-  void key_gradients(Block block, Index own) {
-    const Index rows = block.size(), width = reader_.width(), stride = head_.stride();
-    const HeadBlock values = reader_.values(block);
-    gemm({.m = rows, .n = width, .k = head_.features(), .lda = stride}, reader_.key_features(),
-         returned_.values, row_gradients_);
-    if (own > 0) {
-      gemm({.m = rows, .n = width, .k = own, .transpose_a = true, .beta = 1}, weights_, slopes_,
-           row_gradients_);
-    }
-    put(in_.value_gradient, block);
-    gemm({.m = rows, .n = head_.features(), .k = width, .transpose_b = true, .ldc = stride},
-         values.values, returned_.values, gradients_);
-    if (own > 0) {
-      gemm({.m = rows, .n = stride, .k = own, .transpose_a = true, .beta = 1}, weight_gradients_,
-           query_features_, gradients_);
-    }
+  void key_gradient(Block block) {
     head_.backward(reader_.keys(block), true,
-                   {reader_.key_features(), gradients_, ones_, returned_.counts}, row_gradients_);
+                   {reader_.key_features(), gradients_.memory(), ones_, returned_.counts},
+                   row_gradients_);
     put(in_.key_gradient, block);
   }
 
+  /// With beta 1 what the row gradients hold is a part of it.
+  void value_gradient(Block block, const Factor& returned, float beta = 0) {
+    products_.multiply({.m = block.size(),
+                        .n = reader_.width(),
+                        .k = head_.features(),
+                        .lda = head_.stride(),
+                        .beta = beta},
+                       reader_.key_features().factor(), returned, row_gradients_);
+    put(in_.value_gradient, block);
+  }
+
   /// Gradients that the queries of a block return to earlier keys.
-  void add_returned(Index rows) {
-    gemm({.m = head_.features(),
-          .n = reader_.width(),
-          .k = rows,
-          .transpose_a = true,
-          .lda = head_.stride(),
-          .beta = 1},
-         query_features_, slopes_, returned_.values);
-    for (Index row = 0; row < rows; ++row) {
-      const float* features = query_features_ + row * head_.stride();
-      for (Index r = 0; r < head_.features(); ++r) {
-        returned_.counts[r] += count_slopes_[row] * features[r];
-      }
-    }
+  void add_returned(Index rows, const Factor& slopes) {
+    const FeatureMemory features = query_features_.memory();
+    products_.multiply({.m = head_.features(),
+                        .n = reader_.width(),
+                        .k = rows,
+                        .transpose_a = true,
+                        .lda = head_.stride(),
+                        .beta = 1},
+                       features.factor(), slopes, returned_.values);
+    head_.add_counts(features, rows, count_slopes_, returned_.counts);
   }
 
   void put(Tensor& gradient, Block block) {
-    const Index width = reader_.width(), count = block.size() * width;
+    const Index width = reader_.width();
     const Index first = (reader_.task().head * gradient.dimension(1) + block.begin) * width;
-    if (gradient.dtype() == DType::f32) {
-      std::copy_n(row_gradients_, count, gradient.data<float>() + first);
-    } else {
-      write_row(row_gradients_, 1.0f, count, gradient.data<BFloat16>() + first);
-    }
+    write_rows({row_gradients_, block.size(), width, width}, nullptr, gradient, {first, width});
   }
 
   const FeatureAttentionSpec& spec_;
   const FeatureAttentionBackwardArguments& in_;
   Reader reader_;
   FeatureHead& head_;
+  FeatureProducts& products_;
+  FeatureBuffer query_features_, gradients_;
   Buffers buffers_;
-  float *query_features_, *gradients_, *weights_, *weight_gradients_, *slopes_, *out_rows_;
+  float *weights_, *weight_gradients_, *slopes_, *out_rows_;
   float *row_gradients_, *count_slopes_, *denominators_, *ones_;
   /// The sums hold what the keys give; queries return sums of the same form to them.
   FeatureSums sums_, returned_;
+  std::vector<BFloat16> narrow_sums_, narrow_returned_, narrow_slopes_, narrow_weights_;
+  std::vector<BFloat16> narrow_weight_gradients_;
 };
 
 /// Runs all heads of all documents, with a worker for each thread.
@@ -483,10 +545,10 @@ void run_heads(const FeatureAttentionSpec& spec, const Arguments& in) {
 
 }  // namespace
 
-Index FeatureAttentionSpec::sum_size() const { return FeatureHead(map).sum_size(); }
+Index FeatureAttentionSpec::sum_size() const { return FeatureHead(map, DType::f32).sum_size(); }
 
 Tensor empty_feature_sums(const FeatureAttentionSpec& spec, Index documents) {
-  const FeatureHead head(spec.map);
+  const FeatureHead head(spec.map, DType::f32);
   const Index count = documents * spec.heads, size = head.sum_size();
   Tensor sums({documents, spec.heads, size}, DType::f32);
   for (Index i = 0; i < count; ++i) head.clear({sums.data<float>() + i * size, head.stride()});

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cmath>
 
-#include "kernels/gemm.h"
+#include "core/cpu.h"
 
 namespace longformer::kernels {
 namespace {
@@ -21,15 +21,23 @@ constexpr float kSafeRaise = 20;
 /// (docs/spec/low-rank-and-kernels.md#f2).
 constexpr float kLeastSum = 1e-6f, kAddedSum = 2e-6f;
 
+/// Sums of signed features nearly vanish, and would keep no digit of bf16. Rows that are no
+/// multiple of a vector are padded, which oneDNN is slow with.
+bool multiplies_in_bf16(const FeatureMap& map, DType dtype) {
+  return dtype == DType::bf16 && map.kernel != FeatureKernel::trigonometric &&
+         map.features() % kFeatureUnit == 0 && cpu_isa() >= CpuIsa::avx512_bf16;
+}
+
 std::vector<float> floats(Index count) { return std::vector<float>(at(count)); }
 
 }  // namespace
 
-FeatureHead::FeatureHead(const FeatureMap& map)
+FeatureHead::FeatureHead(const FeatureMap& map, DType dtype)
     : map_(map),
       features_(map.features()),
       stride_((features_ + kFeatureUnit - 1) / kFeatureUnit * kFeatureUnit),
       factor_(map.factor()),
+      products_(multiplies_in_bf16(map, dtype)),
       directions_(floats(map.directions * map.head_size)),
       half_squares_(floats(kFeatureBlock)),
       highest_(floats(kFeatureBlock)),
@@ -39,6 +47,7 @@ FeatureHead::FeatureHead(const FeatureMap& map)
 void FeatureHead::start(const float* directions) {
   std::transform(directions, directions + map_.directions * map_.head_size, directions_.begin(),
                  [this](float value) { return value * factor_; });
+  products_.factor(directions_.data(), std::ssize(directions_), narrow_directions_);
 }
 
 void FeatureHead::clear(const FeatureSums& sums) const {
@@ -49,11 +58,11 @@ void FeatureHead::clear(const FeatureSums& sums) const {
 }
 
 /// Products with the directions and their negatives, [rows, stride].
-void FeatureHead::project(const HeadBlock& x, float* to) const {
+void FeatureHead::project(const HeadBlock& x, float* to) {
   const Index d = map_.head_size, m = map_.directions;
   if (m > 0) {
-    gemm({.m = x.rows, .n = m, .k = d, .transpose_b = true, .ldc = stride_}, x.values,
-         directions_.data(), to);
+    products_.multiply({.m = x.rows, .n = m, .k = d, .transpose_b = true, .ldc = stride_},
+                       x.factor(), directions(), to);
   }
   for (Index row = 0; row < x.rows; ++row) {
     float* of_row = to + row * stride_;
@@ -105,11 +114,13 @@ void FeatureHead::rescale_back(const FeatureSums& sums, const float* maxima) con
   rescale(sums, maxima, -1);
 }
 
-void FeatureHead::key_features(const HeadBlock& keys, const FeatureSums& sums, float* features,
-                               float* counts, std::vector<float>* before) {
+void FeatureHead::key_features(const HeadBlock& keys, const FeatureSums& sums,
+                               const FeatureMemory& features, float* counts,
+                               std::vector<float>* before) {
   const bool has_floor = map_.has_floor();
   const bool is_signed = map_.kernel == FeatureKernel::trigonometric;
-  project(keys, features);
+  const FeatureBlock block = block_of(features, keys.rows);
+  project(keys, features.wide);
   measure(keys);
   float highest = sums.maxima[0];
   for (Index row = 0; row < keys.rows; ++row) {
@@ -122,7 +133,7 @@ void FeatureHead::key_features(const HeadBlock& keys, const FeatureSums& sums, f
   if (is_signed) std::fill(raised_.begin(), raised_.end(), highest);
   if (map_.is_exponential()) {
     // The floor makes the maxima final, and greater than any shifted product.
-    shift_and_raise({features, keys.rows, stride_}, half_squares_.data(), raised_.data());
+    raise_maxima(block.wide, half_squares_.data(), raised_.data());
   }
   if (before != nullptr) {
     const bool loses = !std::equal(raised_.begin(), raised_.end(), sums.maxima,
@@ -133,14 +144,16 @@ void FeatureHead::key_features(const HeadBlock& keys, const FeatureSums& sums, f
   rescale(sums, raised_.data(), 1);
   std::fill_n(counts, stride_, 0.0f);
   if (map_.is_exponential()) {
-    exponentiate_keys({features, keys.rows, stride_}, sums.maxima, counts);
+    const FeatureBlock target = has_floor ? FeatureBlock{block.wide} : block;
+    exponentiate_keys(target, {half_squares_.data(), sums.maxima, counts});
     if (!has_floor) return;
   }
-  plain_key_features(keys, sums, features);
+  plain_key_features(keys, sums, features.wide);
   std::fill_n(counts, stride_, 0.0f);
   for (Index row = 0; row < keys.rows; ++row) {
-    for (Index r = 0; r < features_; ++r) counts[r] += features[row * stride_ + r];
+    for (Index r = 0; r < features_; ++r) counts[r] += features.wide[row * stride_ + r];
   }
+  round(features, keys.rows);
 }
 
 /// Features that the passes of feature_rows.h do not make; with a floor those passes come first.
@@ -166,26 +179,33 @@ void FeatureHead::plain_key_features(const HeadBlock& keys, const FeatureSums& s
   }
 }
 
-void FeatureHead::add(const HeadBlock& values, const float* features, const float* counts,
-                      const FeatureSums& sums) const {
+void FeatureHead::add(const HeadBlock& values, const FeatureMemory& features, const float* counts,
+                      const FeatureSums& sums) {
   const Index d = map_.head_size;
-  gemm({.m = features_, .n = d, .k = values.rows, .transpose_a = true, .lda = stride_, .beta = 1},
-       features, values.values, sums.values);
+  products_.multiply(
+      {.m = features_, .n = d, .k = values.rows, .transpose_a = true, .lda = stride_, .beta = 1},
+      features.factor(), values.factor(), sums.values);
   for (Index r = 0; r < stride_; ++r) sums.counts[r] += counts[r];
 }
 
-void FeatureHead::query_features(const HeadBlock& queries, const FeatureSums& sums, float* features,
-                                 float* denominators) {
-  project(queries, features);
+void FeatureHead::add_counts(const FeatureMemory& features, Index rows, const float* weights,
+                             float* counts) const {
+  add_rows(block_of(features, rows), weights, counts);
+}
+
+void FeatureHead::query_features(const HeadBlock& queries, const FeatureSums& sums,
+                                 const FeatureMemory& features, float* denominators) {
+  project(queries, features.wide);
   if (map_.is_exponential() && !map_.has_floor()) {
-    exponentiate_queries({features, queries.rows, stride_}, sums.maxima, sums.counts, denominators);
-    return;
+    return exponentiate_queries(block_of(features, queries.rows),
+                                {sums.maxima, sums.counts, denominators});
   }
   measure(queries);
-  plain_query_features(queries, features);
+  plain_query_features(queries, features.wide);
   for (Index row = 0; row < queries.rows; ++row) {
-    multiply_rows(features + row * stride_, sums.counts, 1, stride_, denominators + row);
+    multiply_rows(features.wide + row * stride_, sums.counts, 1, stride_, denominators + row);
   }
+  round(features, queries.rows);
 }
 
 void FeatureHead::plain_query_features(const HeadBlock& queries, float* features) const {
@@ -232,8 +252,8 @@ void FeatureHead::plain_backward(const HeadBlock& x, const FeatureGradients& in)
   const Index m = map_.directions;
   const auto epsilon = static_cast<float>(map_.epsilon);
   for (Index row = 0; row < x.rows; ++row) {
-    float* g = in.gradients + row * stride_;
-    const float* f = in.features + row * stride_;
+    float* g = in.gradients.wide + row * stride_;
+    const float* f = in.features.wide + row * stride_;
     float sum = 0;
     for (Index r = 0; r < features_; ++r) g[r] += in.shifts[row] * in.added[r];
     if (x.is_masked(row)) {
@@ -255,20 +275,22 @@ void FeatureHead::plain_backward(const HeadBlock& x, const FeatureGradients& in)
 void FeatureHead::backward(const HeadBlock& x, bool are_keys, const FeatureGradients& in,
                            float* row_gradients) {
   const Index d = map_.head_size, m = map_.directions;
-  const FeatureRows gradients = {in.gradients, x.rows, stride_};
+  const bool has_twins = map_.kernel == FeatureKernel::hyperbolic;
   if (map_.is_exponential() && !map_.has_floor()) {
-    finish_gradients(gradients, in.shifts, in.added, in.features);
-    if (are_keys) sum_features(gradients, row_sums_.data());
+    FeatureBlock block = block_of(in.gradients, x.rows);
+    if (has_twins) block.narrow = nullptr;
+    finish_gradients(block, {in.shifts, in.added, block_of(in.features, x.rows), row_sums_.data()});
   } else {
     plain_backward(x, in);
+    round(in.gradients, x.rows);
   }
-  for (Index row = 0; map_.kernel == FeatureKernel::hyperbolic && row < x.rows; ++row) {
-    float* of_row = in.gradients + row * stride_;
+  for (Index row = 0; has_twins && row < x.rows; ++row) {
+    float* of_row = in.gradients.wide + row * stride_;
     for (Index r = 0; r < m; ++r) of_row[r] -= of_row[m + r];
   }
   if (m > 0) {
-    gemm({.m = x.rows, .n = d, .k = m, .lda = stride_}, in.gradients, directions_.data(),
-         row_gradients);
+    products_.multiply({.m = x.rows, .n = d, .k = m, .lda = stride_}, in.gradients.factor(),
+                       directions(), row_gradients);
   }
   // The exponents of keys, and with a floor those of queries, have the squared length.
   const bool is_signed = map_.kernel == FeatureKernel::trigonometric;
@@ -277,7 +299,7 @@ void FeatureHead::backward(const HeadBlock& x, bool are_keys, const FeatureGradi
   for (Index row = 0; row < x.rows; ++row) {
     float* to = row_gradients + row * d;
     if (m == 0) {
-      const float* from = in.gradients + row * stride_;
+      const float* from = in.gradients.wide + row * stride_;
       std::transform(from, from + d, to, [&](float value) { return value * factor_; });
     }
     const float factor = has_squares ? unit * row_sums_[at(row)] : 0;

@@ -18,25 +18,57 @@ struct FeatureRows {
   Index stride = 0;
 };
 
-/// logs −= shifts[row]; maxima = the greater of maxima and logs, feature by feature.
-void shift_and_raise(const FeatureRows& logs, const float* shifts, float* maxima);
+/// Rows of features, or of logs that become them. With `narrow` the results lie there alone, in
+/// bf16 and in rows of the same stride; else in place of the logs.
+struct FeatureBlock {
+  FeatureRows wide;
+  BFloat16* narrow = nullptr;
+};
 
-/// logs = e^{logs − maxima}, for logs that are no greater; sums += them.
-void exponentiate_keys(const FeatureRows& logs, const float* maxima, float* sums);
+/// maxima = the greater of maxima and logs − shifts[row], feature by feature.
+void raise_maxima(const FeatureRows& logs, const float* shifts, float* maxima);
 
-/// logs = e^{logs + maxima − c} with c the greatest of the row; denominators = their products with
-/// sums.
-void exponentiate_queries(const FeatureRows& logs, const float* maxima, const float* sums,
-                          float* denominators);
+struct KeyExponents {
+  const float* shifts;
+  const float* maxima;
+  float* sums;
+};
+/// e^{logs − shifts[row] − maxima}, for exponents that are not above 0; sums += them.
+void exponentiate_keys(const FeatureBlock& block, const KeyExponents& in);
+
+struct QueryExponents {
+  const float* maxima;
+  const float* counts;
+  float* denominators;
+};
+/// e^{logs + maxima − c} with c the greatest of the row; denominators = their products with counts.
+void exponentiate_queries(const FeatureBlock& block, const QueryExponents& in);
+
+struct GradientFactors {
+  const float* shifts;
+  const float* added;
+  /// Narrow where the block is narrow.
+  FeatureBlock features;
+  float* sums;
+};
+/// (values + shifts[row]·added)·features; sums[row] = Σ of the row.
+void finish_gradients(const FeatureBlock& block, const GradientFactors& in);
+
+/// sums += Σ of the rows, each by its weight.
+void add_rows(const FeatureBlock& block, const float* weights, float* sums);
 
 /// products[row] = Σ a·b over `columns` numbers.
 void multiply_rows(const float* a, const float* b, Index rows, Index columns, float* products);
 
-/// values = values·factors + shifts[row]·added, with factors laid out like values.
-void finish_gradients(const FeatureRows& values, const float* shifts, const float* added,
-                      const float* factors);
-
-/// sums[row] = Σ of the features of a row.
-void sum_features(const FeatureRows& values, float* sums);
+/// Rows of numbers of any dtype.
+template <typename T>
+struct RowsOf {
+  T* first;
+  Index rows, columns, stride;
+};
+/// Copies, by the factor of each row where there are factors.
+void copy_rows(const RowsOf<const BFloat16>& from, const RowsOf<float>& to);
+void copy_rows(const RowsOf<const float>& from, const float* factors, const RowsOf<float>& to);
+void copy_rows(const RowsOf<const float>& from, const float* factors, const RowsOf<BFloat16>& to);
 
 }  // namespace longformer::kernels
