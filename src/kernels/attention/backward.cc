@@ -12,6 +12,7 @@
 #include "kernels/attention/products.h"
 #include "kernels/attention/products_backward.h"
 #include "kernels/opencl/attention.h"
+#include "kernels/row_copies.h"
 
 namespace longformer::kernels {
 namespace {
@@ -81,12 +82,13 @@ std::span<float> numbers(Tensor& tensor) {
   return {tensor.data<float>(), static_cast<std::size_t>(tensor.size())};
 }
 
-void write(std::span<const float> values, Tensor& to, Index at) {
+void write(std::span<const float> values, Tensor& to, Index at, float factor = 1) {
+  const Index count = std::ssize(values);
+  const RowsOf<const float> from = {values.data(), 1, count, count};
   if (to.dtype() == DType::f32) {
-    std::copy(values.begin(), values.end(), to.data<float>() + at);
+    copy_rows(from, RowsOf<float>{to.data<float>() + at, 1, count, count}, {.all = factor});
   } else {
-    std::transform(values.begin(), values.end(), to.data<BFloat16>() + at,
-                   [](float value) { return BFloat16(value); });
+    copy_rows(from, RowsOf<BFloat16>{to.data<BFloat16>() + at, 1, count, count}, {.all = factor});
   }
 }
 
@@ -131,7 +133,7 @@ void finish(const BackwardPlan& plan, Index head, std::span<HeadSums> parts) {
   }
   const Index rows = plan.in.key.dimension(1);
   const auto count = static_cast<std::size_t>(rows * d);
-  write(numbers(all.key).first(count), plan.in.key_gradient, head * rows * d);
+  write(numbers(all.key).first(count), plan.in.key_gradient, head * rows * d, all.key_factor);
   write(numbers(all.value).first(count), plan.in.value_gradient, head * rows * d);
   if (plan.in.distance_bias_gradient != nullptr) {
     std::copy(all.distance_bias.begin(), all.distance_bias.end(),

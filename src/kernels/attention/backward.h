@@ -62,6 +62,8 @@ struct HeadSums {
   /// Keys that have rows in `key` and `value`; global keys have rows of their own.
   Range keys;
   Tensor key, value;
+  /// What the sums of keys are multiplied with in the end.
+  float key_factor = 1;
   std::vector<float> global_key, global_value;
   std::vector<float> content_bias, position_bias;
   /// [m + RelativeTerm::kRowsBeyond][dims]
@@ -99,6 +101,7 @@ class BackwardWorker {
   void take_chunk(const Task& task, const KeySequence& keys, Range places, HeadSums& sums);
   void pack_keys(const KeySequence& keys, Range places);
   void end_rows_at(Index packed);
+  void pair_keys();
   void load_tile(Index tile);
   void prefetch(const Tensor& tensor, Index offset) const;
   void prefetch_queries();

@@ -10,6 +10,7 @@
 
 #include "core/memory.h"
 #include "kernels/attention/backward.h"
+#include "kernels/row_copies.h"
 
 namespace longformer::kernels {
 namespace {
@@ -29,28 +30,28 @@ auto with_numbers(Values& tensor, Index at, Body&& body) {
                                       : body(tensor.template data<BFloat16>() + at);
 }
 
+/// The units of the kernels that begin with element `at`.
+const float* units_at(const Tensor& tensor, Index at) {
+  return with_numbers(tensor, at,
+                      [](const auto* from) { return reinterpret_cast<const float*>(from); });
+}
+
 void copy(const Tensor& tensor, Index at, Index count, float* to) {
   with_numbers(tensor, at, [=](const auto* from) {
-    for (Index i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+    copy_rows(RowsOf<const std::remove_cvref_t<decltype(*from)>>{from, 1, count, count},
+              RowsOf<float>{to, 1, count, count});
   });
 }
 
 void write(const float* from, Index count, Tensor& tensor, Index at) {
   with_numbers(tensor, at, [=](auto* to) {
-    for (Index i = 0; i < count; ++i) to[i] = std::remove_pointer_t<decltype(to)>(from[i]);
+    copy_rows(RowsOf<const float>{from, 1, count, count},
+              RowsOf<std::remove_reference_t<decltype(*to)>>{to, 1, count, count});
   });
 }
 
-template <typename T>
-float dot(const T* a, const T* b, Index count) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (Index i = 0; i < count; ++i) sum += static_cast<float>(a[i]) * static_cast<float>(b[i]);
-  return sum;
-}
-
-void add(float* row, const float* from, Index count, float factor) {
-  for (Index i = 0; i < count; ++i) row[i] += factor * from[i];
+void add(float* row, const float* from, Index count) {
+  for (Index i = 0; i < count; ++i) row[i] += from[i];
 }
 
 }  // namespace
@@ -147,6 +148,7 @@ void BackwardWorker::allocate() {
 
 void BackwardWorker::run(Index head, Range queries, HeadSums& sums) {
   head_ = head;
+  sums.key_factor = plan_.kernels.pack == 1 ? 1.0f : score_scale();
   if (relative_) relative_->start_head(plan_.in.relative->keys, head);
   if (distance_keys_) distance_keys_->start_head(head);
   if (bias_) {
@@ -224,11 +226,11 @@ bool BackwardWorker::sees_chunk(Index tile, Range places, Index globals) const {
          (lanes_[first].window.begin < places.end && lanes_[last].window.end > places.begin);
 }
 
-/// Whether the keys are rows of fp32 side by side. Blocks may reach beyond the last one: into its
-/// own document only.
+/// Whether the keys are rows side by side, of the dtype of the kernels. Blocks may reach beyond the
+/// last one: into its own document only.
 bool BackwardWorker::lies_in_rows(const Task& task, const KeySequence& keys, Range places) const {
   const AttentionDocument& document = *task.document;
-  if (plan_.in.key.dtype() != DType::f32 || plan_.dims != plan_.spec.head_size) return false;
+  if (plan_.widen || plan_.dims != plan_.spec.head_size) return false;
   if (keys.stride != 1 || places.begin < keys.global_count()) return false;
   const Index first = keys.row(places.begin);
   const Index count = places.end - places.begin;
@@ -245,9 +247,9 @@ void BackwardWorker::take_chunk(const Task& task, const KeySequence& keys, Range
     const auto& in = plan_.in;
     const Index row = keys.row(places.begin);
     const Index from = (row - sums.keys.begin) * plan_.dims;
-    work_.keys = in.key.data<float>() + head_offset(in.key, row);
-    work_.values = in.value.data<float>() + head_offset(in.value, row);
-    work_.key_pairs = work_.keys;
+    work_.keys = units_at(in.key, head_offset(in.key, row));
+    work_.values = units_at(in.value, head_offset(in.value, row));
+    work_.key_pairs = plan_.kernels.pack == 1 ? work_.keys : key_pairs_;
     work_.key_gradient = sums.key.data<float>() + from;
     work_.value_gradient = sums.value.data<float>() + from;
   } else {
@@ -290,7 +292,7 @@ void BackwardWorker::pack_keys(const KeySequence& keys, Range places) {
     }
     rank_[place + 1 - places.begin] = packed_;
   }
-  if (in_place_) return;
+  if (in_place_) return pair_keys();
   end_rows_at(packed_);
   std::fill_n(key_sums_, (packed_ + kRowsBeyond) * dims, 0.0f);
   std::fill_n(value_sums_, (packed_ + kRowsBeyond) * dims, 0.0f);
@@ -302,9 +304,14 @@ void BackwardWorker::end_rows_at(Index packed) {
   for (float* rows : {keys_, values_}) {
     std::fill_n(rows + packed * floats, kRowsBeyond * floats, 0.0f);
   }
+  pair_keys();
+}
+
+/// Rows of bf16 in pairs, for sums over the keys.
+void BackwardWorker::pair_keys() {
   if (plan_.kernels.pack == 1) return;
-  const auto* rows = reinterpret_cast<const BFloat16*>(keys_);
-  for (Index pair = 0; pair < (packed + kRowsBeyond) / 2; ++pair) {
+  const auto* rows = reinterpret_cast<const BFloat16*>(work_.keys);
+  for (Index pair = 0; pair < (packed_ + kRowsBeyond) / 2; ++pair) {
     const BFloat16* even = rows + 2 * pair * plan_.dims;
     interleave(even, even + plan_.dims, plan_.dims, key_pairs_ + pair * plan_.dims);
   }
@@ -503,7 +510,6 @@ void BackwardWorker::send_biases_back(Range keys, const float* weights) {
 
 void BackwardWorker::add_key_sums(const KeySequence& keys, HeadSums& sums) const {
   const Index d = plan_.spec.head_size;
-  const float scale = plan_.kernels.pack == 1 ? 1.0f : score_scale();
   const auto& globals = plan_.spec.rows->global_keys;
   for (Index i = 0; i < packed_; ++i) {
     const Index row = keys.row(places_[i]);
@@ -514,8 +520,8 @@ void BackwardWorker::add_key_sums(const KeySequence& keys, HeadSums& sums) const
       key_to = sums.global_key.data() + at * d;
       value_to = sums.global_value.data() + at * d;
     }
-    add(key_to, key_sums_ + i * plan_.dims, d, scale);
-    add(value_to, value_sums_ + i * plan_.dims, d, 1);
+    add(key_to, key_sums_ + i * plan_.dims, d);
+    add(value_to, value_sums_ + i * plan_.dims, d);
   }
 }
 

@@ -196,7 +196,7 @@ HWY_INLINE bool ScoreBlock(const TileWork& work, Index row, float* to, LaneState
     ((score[I] = Exp2<S>(S::Add(score[I], S::Load(tile.shift + I % kColumns * S::kLanes)))), ...);
   } else {
     const V unit_of_score = ScoreUnit<S>(work);
-    ((score[I] = Exp2<S>(
+    ((score[I] = S::NarrowPower(
           S::MulAdd(score[I], unit_of_score, S::Load(tile.shift + I % kColumns * S::kLanes)))),
      ...);
   }

@@ -1,15 +1,5 @@
 // The loops behind RowKernels; included like fused_tile_inl.h, behind it.
 
-/// 2^x for x ≤ 127, 0 where it is negligible.
-template <class S>
-HWY_INLINE typename S::V Weight(typename S::V x) {
-  if constexpr (S::kPack == 1) {
-    return Exp2<S>(x);
-  } else {
-    return S::NarrowPower(x);
-  }
-}
-
 /// Weights of one row outside of what it sees.
 template <class S>
 HWY_INLINE void ClearWeights(BFloat16* weights, Index begin, Index end) {
@@ -58,7 +48,7 @@ struct WeightWriter {
 
   /// Writes what dropout keeps of the weights and returns them.
   HWY_INLINE typename S::V Write(typename S::V score, Index c) const {
-    const auto weight = Weight<S>(S::MulAdd(score, scale, shift));
+    const auto weight = Power<S>(S::MulAdd(score, scale, shift));
     auto kept = weight;
     if (HWY_UNLIKELY(dropout.threshold != 0)) {
       // A mask is the same when its row and its column change places.
@@ -151,7 +141,7 @@ template <class S>
 HWY_INLINE void SoftmaxGradient(const SoftmaxGradientRows& rows, Index column, Index query,
                                 bool edge) {
   const Index at = column * kProductTile + query;
-  auto weight = Weight<S>(
+  auto weight = Power<S>(
       S::MulAdd(S::Load(rows.scores + at), S::Set(rows.scale), S::Load(rows.exponent + query)));
   if (edge) weight = VisibleOf<S>(rows, column, query, weight);
   auto change = S::Load(rows.changes + at);

@@ -11,6 +11,7 @@
 
 #include "core/threads.h"
 #include "kernels/features/feature_head.h"
+#include "kernels/row_copies.h"
 
 namespace longformer::kernels {
 namespace {
@@ -175,7 +176,7 @@ class Reader {
 void read_rows(const Tensor& x, Place place, const RowsOf<float>& to) {
   if (x.dtype() == DType::f32) {
     copy_rows(RowsOf<const float>{x.data<float>() + place.first, to.rows, to.columns, place.stride},
-              nullptr, to);
+              to);
   } else {
     copy_rows(
         RowsOf<const BFloat16>{x.data<BFloat16>() + place.first, to.rows, to.columns, place.stride},
@@ -183,15 +184,16 @@ void read_rows(const Tensor& x, Place place, const RowsOf<float>& to) {
   }
 }
 
-/// By the factor of each row where there are factors.
-void write_rows(const RowsOf<const float>& from, const float* factors, Tensor& x, Place place) {
+void write_rows(const RowsOf<const float>& from, const RowFactors& by, Tensor& x, Place place) {
   if (x.dtype() == DType::f32) {
-    copy_rows(from, factors,
-              RowsOf<float>{x.data<float>() + place.first, from.rows, from.columns, place.stride});
+    copy_rows(from,
+              RowsOf<float>{x.data<float>() + place.first, from.rows, from.columns, place.stride},
+              by);
   } else {
     copy_rows(
-        from, factors,
-        RowsOf<BFloat16>{x.data<BFloat16>() + place.first, from.rows, from.columns, place.stride});
+        from,
+        RowsOf<BFloat16>{x.data<BFloat16>() + place.first, from.rows, from.columns, place.stride},
+        by);
   }
 }
 
@@ -279,7 +281,7 @@ class FeatureForwardWorker {
     for (Index row = 0; row < block.size(); ++row) {
       denominators_[row] = inverse(queries, row, denominators_[row]);
     }
-    write_rows({found_, block.size(), width, width}, denominators_, in_.out,
+    write_rows({found_, block.size(), width, width}, {.each = denominators_}, in_.out,
                reader_.place_of_output(block));
   }
 
@@ -513,7 +515,7 @@ class FeatureBackwardWorker {
   void put(Tensor& gradient, Block block) {
     const Index width = reader_.width();
     const Index first = (reader_.task().head * gradient.dimension(1) + block.begin) * width;
-    write_rows({row_gradients_, block.size(), width, width}, nullptr, gradient, {first, width});
+    write_rows({row_gradients_, block.size(), width, width}, {}, gradient, {first, width});
   }
 
   const FeatureAttentionSpec& spec_;

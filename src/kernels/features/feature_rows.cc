@@ -142,33 +142,6 @@ void ExponentiateQueriesTo(const FeatureBlock& block, const QueryExponents& in) 
   }
 }
 
-template <class From, class To>
-void CopyRows(const RowsOf<const From>& from, const float* factors, const RowsOf<To>& to) {
-  const Float d;
-  const Index lanes = static_cast<Index>(hn::Lanes(d));
-  for (Index row = 0; row < to.rows; ++row) {
-    const float factor = factors == nullptr ? 1.0f : factors[row];
-    const From* source = from.first + row * from.stride;
-    To* target = to.first + row * to.stride;
-    Index c = 0;
-    for (; c + lanes <= to.columns; c += lanes) {
-      StoreFloats(hn::Mul(LoadFloats(source + c), hn::Set(d, factor)), target + c);
-    }
-    for (; c < to.columns; ++c) {
-      target[c] = static_cast<To>(static_cast<float>(source[c]) * factor);
-    }
-  }
-}
-void WidenRows(const RowsOf<const BFloat16>& from, const RowsOf<float>& to) {
-  CopyRows(from, nullptr, to);
-}
-void ScaleRows(const RowsOf<const float>& from, const float* factors, const RowsOf<float>& to) {
-  CopyRows(from, factors, to);
-}
-void NarrowRows(const RowsOf<const float>& from, const float* factors, const RowsOf<BFloat16>& to) {
-  CopyRows(from, factors, to);
-}
-
 void MultiplyRows(const float* a, const float* b, Index rows, Index columns, float* products) {
   const Float d;
   const Index lanes = static_cast<Index>(hn::Lanes(d));
@@ -249,9 +222,6 @@ HWY_EXPORT(ExponentiateQueriesTo);
 HWY_EXPORT(FinishGradientsTo);
 HWY_EXPORT(AddRows);
 HWY_EXPORT(MultiplyRows);
-HWY_EXPORT(WidenRows);
-HWY_EXPORT(ScaleRows);
-HWY_EXPORT(NarrowRows);
 
 void raise_maxima(const FeatureRows& logs, const float* shifts, float* maxima) {
   limit_simd_targets();
@@ -281,21 +251,6 @@ void add_rows(const FeatureBlock& block, const float* weights, float* sums) {
 void multiply_rows(const float* a, const float* b, Index rows, Index columns, float* products) {
   limit_simd_targets();
   HWY_DYNAMIC_DISPATCH(MultiplyRows)(a, b, rows, columns, products);
-}
-
-void copy_rows(const RowsOf<const BFloat16>& from, const RowsOf<float>& to) {
-  limit_simd_targets();
-  HWY_DYNAMIC_DISPATCH(WidenRows)(from, to);
-}
-
-void copy_rows(const RowsOf<const float>& from, const float* factors, const RowsOf<float>& to) {
-  limit_simd_targets();
-  HWY_DYNAMIC_DISPATCH(ScaleRows)(from, factors, to);
-}
-
-void copy_rows(const RowsOf<const float>& from, const float* factors, const RowsOf<BFloat16>& to) {
-  limit_simd_targets();
-  HWY_DYNAMIC_DISPATCH(NarrowRows)(from, factors, to);
 }
 
 }  // namespace longformer::kernels

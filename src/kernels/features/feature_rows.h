@@ -60,15 +60,4 @@ void add_rows(const FeatureBlock& block, const float* weights, float* sums);
 /// products[row] = Σ a·b over `columns` numbers.
 void multiply_rows(const float* a, const float* b, Index rows, Index columns, float* products);
 
-/// Rows of numbers of any dtype.
-template <typename T>
-struct RowsOf {
-  T* first;
-  Index rows, columns, stride;
-};
-/// Copies, by the factor of each row where there are factors.
-void copy_rows(const RowsOf<const BFloat16>& from, const RowsOf<float>& to);
-void copy_rows(const RowsOf<const float>& from, const float* factors, const RowsOf<float>& to);
-void copy_rows(const RowsOf<const float>& from, const float* factors, const RowsOf<BFloat16>& to);
-
 }  // namespace longformer::kernels
