@@ -232,6 +232,8 @@ def main():
         unknown = sorted(set(getattr(options, option)) - set(known))
         if unknown:
             parser.error(f"--{option}: expected some of {', '.join(known)}, found {', '.join(unknown)}")
+    if options.cache:
+        pathlib.Path(options.cache).mkdir(parents=True, exist_ok=True)
     head = "| model | tokens | dtype | time | tokens/s | peak | bound |" + "".join(f" {p} | peak |" for p in options.peers)
     print(f"{cpu()}, {options.threads} threads\n\n{head}\n|{'---|' * (head.count('|') - 1)}", flush=True)
     for name in options.models:
