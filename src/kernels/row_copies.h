@@ -12,14 +12,14 @@ struct RowsOf {
   Index rows, columns, stride;
 };
 
-/// What rows are multiplied with on their way.
+/// Factors of rows on their way.
 struct RowFactors {
   float all = 1;
   /// A further one for each row, where there are any.
   const float* each = nullptr;
 };
 
-/// As many rows and columns as `to` has; bf16 is rounded to nearest even.
+/// Copies as many rows and columns as `to` has; bf16 is rounded to nearest even.
 void copy_rows(const RowsOf<const BFloat16>& from, const RowsOf<float>& to);
 void copy_rows(const RowsOf<const float>& from, const RowsOf<float>& to, const RowFactors& by = {});
 void copy_rows(const RowsOf<const float>& from, const RowsOf<BFloat16>& to,

@@ -488,7 +488,7 @@ class FeatureBackwardWorker {
     put(in_.key_gradient, block);
   }
 
-  /// With beta 1 what the row gradients hold is a part of it.
+  /// Beta 1 adds to what the row gradients hold.
   void value_gradient(Block block, const Factor& returned, float beta = 0) {
     products_.multiply({.m = block.size(),
                         .n = reader_.width(),
