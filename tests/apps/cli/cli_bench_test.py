@@ -119,8 +119,8 @@ class TestBench:
         assert [row[0] for row in rows] == 2 * everything + forward + writing
         assert [row[1] for row in rows] == len(everything) * ["fp32"] + len(everything) * ["bf16"] + 5 * ["int8"]
         for row in rows:
-            # So small a model may reach 0.00 of a bound.
-            assert float(row[5]) >= 0 and float(row[2].split()[0]) > 0 and row[2].endswith("s") and (row[3] == "–") == (row[0] == "LED writes a token")
+            # So small a model may reach 0.00 of a bound, and more than a rate that a busy machine gave.
+            assert float(row[5].removeprefix("≥ ")) >= 0 and float(row[2].split()[0]) > 0 and row[2].endswith("s") and (row[3] == "–") == (row[0] == "LED writes a token")
 
     def test_report_refuses_what_is_no_configuration(self, tmp_path):
         (tmp_path / "a.json").write_text("[]")
