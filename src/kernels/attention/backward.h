@@ -62,7 +62,7 @@ struct HeadSums {
   /// Keys that have rows in `key` and `value`; global keys have rows of their own.
   Range keys;
   Tensor key, value;
-  /// What the sums of keys are multiplied with in the end.
+  /// Factor of the sums of keys in the end.
   float key_factor = 1;
   std::vector<float> global_key, global_value;
   std::vector<float> content_bias, position_bias;

@@ -19,7 +19,7 @@ HWY_INLINE void AddBlock(const TileProduct& p, const float* a, const float* b, f
   (S::Store(sum[I], c + Index{I / kColumns} * p.c_row + Index{I % kColumns} * S::kLanes), ...);
 }
 
-/// With 32 registers, and rows of 64 numbers, blocks of four rows and all of their columns load
+/// For 32 registers and rows of 64 numbers: blocks of four rows and all of their columns load
 /// least: 2 % of a backward pass.
 template <class S>
 struct FourColumns : S {
