@@ -127,12 +127,6 @@ std::vector<ReportRow> report_rows(const ReportConfigs& configs) {
   return rows;
 }
 
-std::string time_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.1f} ms", 1e3 * seconds)
-                         : fmt::format("{:.1f} us", 1e6 * seconds);
-}
-
 void write_row(Output& output, const std::string& what, const std::string& dtype,
                const std::vector<std::string>& cells) {
   output.write(fmt::format("| {} | {} | {} |\n", what, dtype, fmt::join(cells, " | ")));
@@ -146,7 +140,7 @@ void report_row(Output& output, const ReportRow& wanted, std::vector<std::string
   if (!measure_in_child(arguments, row, messages)) return;
   const BenchResult& result = row.result;
   write_row(output, wanted.what, wanted.dtype,
-            {time_text(result.seconds), fmt::format("{:.0f}", result.gflops),
+            {time_text(result.seconds, 1), fmt::format("{:.0f}", result.gflops),
              fmt::format("{:.0f}", result.gemm_gflops), bound_text(result.fraction_of_bound),
              bytes_text(static_cast<double>(result.peak_rss_bytes))});
 }
@@ -162,11 +156,11 @@ void report_writing(Output& output, const ReportRow& wanted, std::vector<std::st
   const std::string peak = bytes_text(number("peak_rss_bytes"));
   write_row(
       output, wanted.what + " reads 4096 tokens", wanted.dtype,
-      {time_text(number("encode_seconds")), fmt::format("{:.0f}", number("encode_gflops")),
+      {time_text(number("encode_seconds"), 1), fmt::format("{:.0f}", number("encode_gflops")),
        fmt::format("{:.0f}", number("gemm_gflops")), bound_text(number("encode_fraction")), peak});
   write_row(
       output, wanted.what + " writes a token", wanted.dtype,
-      {time_text(number("step_seconds")), "–", "–", bound_text(number("step_fraction")), peak});
+      {time_text(number("step_seconds"), 1), "–", "–", bound_text(number("step_fraction")), peak});
 }
 
 }  // namespace

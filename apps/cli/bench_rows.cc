@@ -52,12 +52,6 @@ constexpr std::array<NamedFormat<int>, 4> kBenchFormats = {
 
 bool is_text(const std::string& key) { return key == "dtype" || key == "backend" || key == "pass"; }
 
-std::string seconds_text(double seconds) {
-  if (seconds >= 1) return fmt::format("{:.3f} s", seconds);
-  return seconds >= 1e-3 ? fmt::format("{:.2f} ms", 1e3 * seconds)
-                         : fmt::format("{:.2f} us", 1e6 * seconds);
-}
-
 /// Reads all that the child writes to the pipe.
 std::string read_all(int descriptor) {
   std::string text;
@@ -139,6 +133,12 @@ BenchRow parse_row(const std::string& line) {
 
 }  // namespace
 
+std::string time_text(double seconds, int digits) {
+  if (seconds >= 1) return fmt::format("{:.{}f} s", seconds, digits + 1);
+  return seconds >= 1e-3 ? fmt::format("{:.{}f} ms", 1e3 * seconds, digits)
+                         : fmt::format("{:.{}f} us", 1e6 * seconds, digits);
+}
+
 std::string BenchOutput::chosen_format() const {
   if (!format.empty()) return format;
   const auto* known = format_of_output(file, kBenchFormats);
@@ -193,10 +193,10 @@ void BenchTable::print_text(const BenchRow& row) {
                           row.window, row.dilation, row.global);
   }
   const std::string spread =
-      seconds_text(result.seconds_min) + " … " + seconds_text(result.seconds_max);
+      time_text(result.seconds_min, 2) + " … " + time_text(result.seconds_max, 2);
   output_->write(fmt::format(
       "{:>8} {:>5}  {}{:>10} {:>21} {:>10.0f} {:>8.1f} {:>8.1f} {:>6} {:>9}\n", result.n,
-      result.dtype, pattern, seconds_text(result.seconds), spread, result.tokens_per_second,
+      result.dtype, pattern, time_text(result.seconds, 2), spread, result.tokens_per_second,
       result.gflops, result.gemm_gflops, bound_text(result.fraction_of_bound, 3),
       bytes_text(static_cast<double>(result.peak_rss_bytes))));
 }

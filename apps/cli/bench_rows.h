@@ -36,6 +36,9 @@ struct BenchOutput {
 /// --output, --format and --json.
 void add_bench_output(CLI::App& verb, BenchOutput& output);
 
+/// Seconds with so many digits behind the point and one more, or smaller units with as many.
+std::string time_text(double seconds, int digits);
+
 /// Keys and values of a row, in the order of the columns.
 using BenchCells = std::vector<std::pair<std::string, std::string>>;
 std::pair<std::string, std::string> bench_cell(const std::string& key, double value);

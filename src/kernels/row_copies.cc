@@ -44,21 +44,28 @@ void NarrowRows(const RowsOf<const float>& from, const RowsOf<BFloat16>& to, con
 }
 
 template <class T>
-float Dot(const T* a, const T* b, Index count) {
+void MultiplyRows(const T* a, const T* b, Index rows, Index columns, float* products) {
   const Float d;
   const Index lanes = static_cast<Index>(hn::Lanes(d));
-  auto sum = hn::Zero(d), other = sum;
-  Index c = 0;
-  for (; c + 2 * lanes <= count; c += 2 * lanes) {
-    sum = hn::MulAdd(LoadFloats(a + c), LoadFloats(b + c), sum);
-    other = hn::MulAdd(LoadFloats(a + c + lanes), LoadFloats(b + c + lanes), other);
+  for (Index row = 0; row < rows; ++row) {
+    const T *left = a + row * columns, *right = b + row * columns;
+    auto sum = hn::Zero(d);
+    Index c = 0;
+    for (; c + lanes <= columns; c += lanes) {
+      sum = hn::MulAdd(LoadFloats(left + c), LoadFloats(right + c), sum);
+    }
+    float product = hn::GetLane(hn::SumOfLanes(d, sum));
+    for (; c < columns; ++c) product += static_cast<float>(left[c]) * static_cast<float>(right[c]);
+    products[row] = product;
   }
-  float rest = 0;
-  for (; c < count; ++c) rest += static_cast<float>(a[c]) * static_cast<float>(b[c]);
-  return hn::GetLane(hn::SumOfLanes(d, hn::Add(sum, other))) + rest;
 }
-float DotWide(const float* a, const float* b, Index count) { return Dot(a, b, count); }
-float DotNarrow(const BFloat16* a, const BFloat16* b, Index count) { return Dot(a, b, count); }
+void MultiplyWide(const float* a, const float* b, Index rows, Index columns, float* products) {
+  MultiplyRows(a, b, rows, columns, products);
+}
+void MultiplyNarrow(const BFloat16* a, const BFloat16* b, Index rows, Index columns,
+                    float* products) {
+  MultiplyRows(a, b, rows, columns, products);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace longformer::kernels
@@ -70,8 +77,8 @@ namespace longformer::kernels {
 HWY_EXPORT(WidenRows);
 HWY_EXPORT(ScaleRows);
 HWY_EXPORT(NarrowRows);
-HWY_EXPORT(DotWide);
-HWY_EXPORT(DotNarrow);
+HWY_EXPORT(MultiplyWide);
+HWY_EXPORT(MultiplyNarrow);
 
 void copy_rows(const RowsOf<const BFloat16>& from, const RowsOf<float>& to) {
   limit_simd_targets();
@@ -88,14 +95,40 @@ void copy_rows(const RowsOf<const float>& from, const RowsOf<BFloat16>& to, cons
   HWY_DYNAMIC_DISPATCH(NarrowRows)(from, to, by);
 }
 
-float dot(const float* a, const float* b, Index count) {
-  limit_simd_targets();
-  return HWY_DYNAMIC_DISPATCH(DotWide)(a, b, count);
+void read_rows(const Tensor& x, const RowPlace& place, const RowsOf<float>& to) {
+  if (x.dtype() == DType::f32) {
+    copy_rows(RowsOf<const float>{x.data<float>() + place.first, to.rows, to.columns, place.stride},
+              to);
+  } else {
+    copy_rows(
+        RowsOf<const BFloat16>{x.data<BFloat16>() + place.first, to.rows, to.columns, place.stride},
+        to);
+  }
 }
 
-float dot(const BFloat16* a, const BFloat16* b, Index count) {
+void write_rows(const RowsOf<const float>& from, Tensor& x, const RowPlace& place,
+                const RowFactors& by) {
+  if (x.dtype() == DType::f32) {
+    copy_rows(from,
+              RowsOf<float>{x.data<float>() + place.first, from.rows, from.columns, place.stride},
+              by);
+  } else {
+    copy_rows(
+        from,
+        RowsOf<BFloat16>{x.data<BFloat16>() + place.first, from.rows, from.columns, place.stride},
+        by);
+  }
+}
+
+void multiply_rows(const float* a, const float* b, Index rows, Index columns, float* products) {
   limit_simd_targets();
-  return HWY_DYNAMIC_DISPATCH(DotNarrow)(a, b, count);
+  HWY_DYNAMIC_DISPATCH(MultiplyWide)(a, b, rows, columns, products);
+}
+
+void multiply_rows(const BFloat16* a, const BFloat16* b, Index rows, Index columns,
+                   float* products) {
+  limit_simd_targets();
+  HWY_DYNAMIC_DISPATCH(MultiplyNarrow)(a, b, rows, columns, products);
 }
 
 }  // namespace longformer::kernels

@@ -1,7 +1,8 @@
-// Copies of rows from one dtype to another, compiled once for each instruction set.
+// Copies of rows from one dtype to another, and their products,
+// compiled once for each instruction set.
 #pragma once
 
-#include "core/dtype.h"
+#include "core/tensor.h"
 
 namespace longformer::kernels {
 
@@ -25,8 +26,19 @@ void copy_rows(const RowsOf<const float>& from, const RowsOf<float>& to, const R
 void copy_rows(const RowsOf<const float>& from, const RowsOf<BFloat16>& to,
                const RowFactors& by = {});
 
-/// Σ a·b of so many numbers, in fp32.
-float dot(const float* a, const float* b, Index count);
-float dot(const BFloat16* a, const BFloat16* b, Index count);
+/// Rows of a tensor: the number of their first element, and their distance.
+struct RowPlace {
+  Index first = 0, stride = 0;
+};
+
+/// Copies from and to a tensor of either dtype.
+void read_rows(const Tensor& x, const RowPlace& place, const RowsOf<float>& to);
+void write_rows(const RowsOf<const float>& from, Tensor& x, const RowPlace& place,
+                const RowFactors& by = {});
+
+/// products[row] = Σ a·b over `columns` numbers, in fp32; rows follow each other.
+void multiply_rows(const float* a, const float* b, Index rows, Index columns, float* products);
+void multiply_rows(const BFloat16* a, const BFloat16* b, Index rows, Index columns,
+                   float* products);
 
 }  // namespace longformer::kernels

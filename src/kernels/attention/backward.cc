@@ -84,12 +84,7 @@ std::span<float> numbers(Tensor& tensor) {
 
 void write(std::span<const float> values, Tensor& to, Index at, float factor = 1) {
   const Index count = std::ssize(values);
-  const RowsOf<const float> from = {values.data(), 1, count, count};
-  if (to.dtype() == DType::f32) {
-    copy_rows(from, RowsOf<float>{to.data<float>() + at, 1, count, count}, {.all = factor});
-  } else {
-    copy_rows(from, RowsOf<BFloat16>{to.data<BFloat16>() + at, 1, count, count}, {.all = factor});
-  }
+  write_rows({values.data(), 1, count, count}, to, {at, count}, {.all = factor});
 }
 
 /// Rows of distances of one head; those in fp32 are exact at once, as gradients of keys are.

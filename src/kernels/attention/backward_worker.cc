@@ -37,17 +37,11 @@ const float* units_at(const Tensor& tensor, Index at) {
 }
 
 void copy(const Tensor& tensor, Index at, Index count, float* to) {
-  with_numbers(tensor, at, [=](const auto* from) {
-    copy_rows(RowsOf<const std::remove_cvref_t<decltype(*from)>>{from, 1, count, count},
-              RowsOf<float>{to, 1, count, count});
-  });
+  read_rows(tensor, {at, count}, {to, 1, count, count});
 }
 
 void write(const float* from, Index count, Tensor& tensor, Index at) {
-  with_numbers(tensor, at, [=](auto* to) {
-    copy_rows(RowsOf<const float>{from, 1, count, count},
-              RowsOf<std::remove_reference_t<decltype(*to)>>{to, 1, count, count});
-  });
+  write_rows({from, 1, count, count}, tensor, {at, count});
 }
 
 void add(float* row, const float* from, Index count) {
@@ -292,10 +286,12 @@ void BackwardWorker::pack_keys(const KeySequence& keys, Range places) {
     }
     rank_[place + 1 - places.begin] = packed_;
   }
-  if (in_place_) return pair_keys();
-  end_rows_at(packed_);
-  std::fill_n(key_sums_, (packed_ + kRowsBeyond) * dims, 0.0f);
-  std::fill_n(value_sums_, (packed_ + kRowsBeyond) * dims, 0.0f);
+  if (!in_place_) {
+    end_rows_at(packed_);
+    std::fill_n(key_sums_, (packed_ + kRowsBeyond) * dims, 0.0f);
+    std::fill_n(value_sums_, (packed_ + kRowsBeyond) * dims, 0.0f);
+  }
+  pair_keys();
 }
 
 /// Blocks of keys may reach beyond the last one, where nothing may turn into NaN.
@@ -304,7 +300,6 @@ void BackwardWorker::end_rows_at(Index packed) {
   for (float* rows : {keys_, values_}) {
     std::fill_n(rows + packed * floats, kRowsBeyond * floats, 0.0f);
   }
-  pair_keys();
 }
 
 /// Rows of bf16 in pairs, for sums over the keys.
@@ -426,7 +421,9 @@ float BackwardWorker::load_statistics(Index row, Index lane) {
   const Index d = plan_.spec.head_size;
   return with_numbers(in.out, from, [&](const auto* out) {
     using Number = std::remove_cvref_t<decltype(*out)>;
-    return dot(out, in.out_gradient.data<Number>() + from, d);
+    float mean;
+    multiply_rows(out, in.out_gradient.data<Number>() + from, 1, d, &mean);
+    return mean;
   });
 }
 

@@ -56,10 +56,6 @@ struct Fp32Vector {
   static HWY_INLINE void StoreBf16(V v, BFloat16* to) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(v));
   }
-  static HWY_INLINE V LoadBf16(const BFloat16* from) {
-    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
-  }
   static HWY_INLINE V LoadUnaligned(const float* from) { return _mm512_loadu_ps(from); }
   /// 2^x, as exact as bf16 is and 0 below 2^−126: five instructions less than Exp2.
   static HWY_INLINE V NarrowPower(V x) {
@@ -88,10 +84,6 @@ struct Fp32Vector {
     const __mmask16 kept =
         _mm512_cmpge_epu32_mask(_mm512_srli_epi32(x, 1), SetBits(dropout.threshold));
     return _mm512_maskz_mul_ps(kept, v, Set(dropout.kept_factor));
-  }
-  static HWY_INLINE V AddExponent(V power, V shifted) {
-    const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(power), exponent));
   }
 };
 

@@ -79,7 +79,6 @@ struct Fp32 {
   }
   static HWY_INLINE void StoreNarrow(V v, float* to) { Store(v, to); }
   static HWY_INLINE void StoreBf16(V v, BFloat16* to) { StoreFloats(v, to); }
-  static HWY_INLINE V LoadBf16(const BFloat16* from) { return LoadFloats(from); }
   static HWY_INLINE V LoadUnaligned(const float* from) { return hn::LoadU(D(), from); }
   static HWY_INLINE float Highest(V v) { return hn::GetLane(hn::MaxOfLanes(D(), v)); }
   static HWY_INLINE float Sum(V v) { return hn::GetLane(hn::SumOfLanes(D(), v)); }

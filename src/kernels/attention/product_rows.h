@@ -82,7 +82,6 @@ struct RowKernels {
   void (*softmax)(const SoftmaxRows&) = nullptr;
   /// Writes factor · sums and tells whether all of it is finite.
   bool (*write)(const OutputRow&) = nullptr;
-  float (*dot)(const BFloat16* a, const BFloat16* b, Index count) = nullptr;
   void (*softmax_gradient)(const SoftmaxGradientRows&) = nullptr;
 };
 

@@ -201,21 +201,6 @@ bool WriteRow(const OutputRow& row) {
 }
 
 template <class S>
-float DotOfRows(const BFloat16* a, const BFloat16* b, Index count) {
-  auto sum = S::Set(0.0f);
-  Index c = 0;
-  for (; c + S::kLanes <= count; c += S::kLanes) {
-    sum = S::MulAdd(S::LoadBf16(a + c), S::LoadBf16(b + c), sum);
-  }
-  float rest = 0;
-  for (; c < count; ++c) rest += static_cast<float>(a[c]) * static_cast<float>(b[c]);
-  return S::Sum(sum) + rest;
-}
-
-template <class S>
 RowKernels RowKernelsOf() {
-  return {.softmax = Softmax<S>,
-          .write = WriteRow<S>,
-          .dot = DotOfRows<S>,
-          .softmax_gradient = SoftmaxGradients<S>};
+  return {.softmax = Softmax<S>, .write = WriteRow<S>, .softmax_gradient = SoftmaxGradients<S>};
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/memory.h"
+#include "kernels/row_copies.h"
 
 namespace longformer::kernels {
 
@@ -106,7 +107,7 @@ void ProductBackwardWorker::load_queries(std::span<const Lane> lanes) {
     const BFloat16* gradient = in.out_gradient.data<BFloat16>() + from;
     if (!in_place) std::copy_n(all.row(row), d, gathered_queries_ + i * d);
     std::copy_n(gradient, d, gradients_ + i * d);
-    means_[i] = kernels_.dot(in.out.data<BFloat16>() + from, gradient, d);
+    multiply_rows(in.out.data<BFloat16>() + from, gradient, 1, d, &means_[i]);
     exponents_[i] = static_cast<float>(-std::numbers::log2e * plan_.logsumexp(head_, row));
     const DropoutRow mask = dropout_row(plan_.spec.dropout, head_, row);
     starts_[i] = mask.start;

@@ -61,11 +61,6 @@ void for_blocks(Block rows, Index size, const Body& body) {
   }
 }
 
-/// Rows of a tensor: the number of their first element, and their distance.
-struct Place {
-  Index first = 0, stride = 0;
-};
-
 /// Common part of the passes: where the rows of a task are, and sums over its keys.
 class Reader {
  public:
@@ -119,7 +114,7 @@ class Reader {
   HeadBlock queries(const Tensor& query, Block block) { return read(query, block, kQueries); }
 
   /// The rows in [n, H·d].
-  Place place_of_output(Block block) const {
+  RowPlace place_of_output(Block block) const {
     const Index columns = spec_.heads * width();
     return {block.begin * columns + task_.head * width(), columns};
   }
@@ -172,30 +167,6 @@ class Reader {
   Task task_;
   Block rows_of_task_;
 };
-
-void read_rows(const Tensor& x, Place place, const RowsOf<float>& to) {
-  if (x.dtype() == DType::f32) {
-    copy_rows(RowsOf<const float>{x.data<float>() + place.first, to.rows, to.columns, place.stride},
-              to);
-  } else {
-    copy_rows(
-        RowsOf<const BFloat16>{x.data<BFloat16>() + place.first, to.rows, to.columns, place.stride},
-        to);
-  }
-}
-
-void write_rows(const RowsOf<const float>& from, const RowFactors& by, Tensor& x, Place place) {
-  if (x.dtype() == DType::f32) {
-    copy_rows(from,
-              RowsOf<float>{x.data<float>() + place.first, from.rows, from.columns, place.stride},
-              by);
-  } else {
-    copy_rows(
-        from,
-        RowsOf<BFloat16>{x.data<BFloat16>() + place.first, from.rows, from.columns, place.stride},
-        by);
-  }
-}
 
 /// The factor of a masked row, and of a row that sees nothing, is 0.
 float inverse(const HeadBlock& queries, Index row, float denominator) {
@@ -281,8 +252,8 @@ class FeatureForwardWorker {
     for (Index row = 0; row < block.size(); ++row) {
       denominators_[row] = inverse(queries, row, denominators_[row]);
     }
-    write_rows({found_, block.size(), width, width}, {.each = denominators_}, in_.out,
-               reader_.place_of_output(block));
+    write_rows({found_, block.size(), width, width}, in_.out, reader_.place_of_output(block),
+               {.each = denominators_});
   }
 
   const FeatureAttentionSpec& spec_;
@@ -439,7 +410,7 @@ class FeatureBackwardWorker {
   /// counts.
   Factor make_slopes(Block block, const HeadBlock& queries) {
     const Index width = reader_.width();
-    const Place place = reader_.place_of_output(block);
+    const RowPlace place = reader_.place_of_output(block);
     read_rows(in_.out, place, {out_rows_, block.size(), width, width});
     read_rows(in_.out_gradient, place, {slopes_, block.size(), width, width});
     for (Index row = 0; row < block.size(); ++row) {
@@ -515,7 +486,7 @@ class FeatureBackwardWorker {
   void put(Tensor& gradient, Block block) {
     const Index width = reader_.width();
     const Index first = (reader_.task().head * gradient.dimension(1) + block.begin) * width;
-    write_rows({row_gradients_, block.size(), width, width}, {}, gradient, {first, width});
+    write_rows({row_gradients_, block.size(), width, width}, gradient, {first, width});
   }
 
   const FeatureAttentionSpec& spec_;

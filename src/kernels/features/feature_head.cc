@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/cpu.h"
+#include "kernels/row_copies.h"
 
 namespace longformer::kernels {
 namespace {

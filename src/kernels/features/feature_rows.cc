@@ -142,22 +142,6 @@ void ExponentiateQueriesTo(const FeatureBlock& block, const QueryExponents& in) 
   }
 }
 
-void MultiplyRows(const float* a, const float* b, Index rows, Index columns, float* products) {
-  const Float d;
-  const Index lanes = static_cast<Index>(hn::Lanes(d));
-  for (Index row = 0; row < rows; ++row) {
-    const float *left = a + row * columns, *right = b + row * columns;
-    auto sum = hn::Zero(d);
-    Index c = 0;
-    for (; c + lanes <= columns; c += lanes) {
-      sum = hn::MulAdd(LoadFloats(left + c), LoadFloats(right + c), sum);
-    }
-    float product = hn::GetLane(hn::SumOfLanes(d, sum));
-    for (; c < columns; ++c) product += left[c] * right[c];
-    products[row] = product;
-  }
-}
-
 template <class Feature, class T>
 void FinishGradients(const FeatureRows& values, const Feature* features, T* to,
                      const GradientFactors& in) {
@@ -221,7 +205,6 @@ HWY_EXPORT(ExponentiateKeysTo);
 HWY_EXPORT(ExponentiateQueriesTo);
 HWY_EXPORT(FinishGradientsTo);
 HWY_EXPORT(AddRows);
-HWY_EXPORT(MultiplyRows);
 
 void raise_maxima(const FeatureRows& logs, const float* shifts, float* maxima) {
   limit_simd_targets();
@@ -246,11 +229,6 @@ void finish_gradients(const FeatureBlock& block, const GradientFactors& in) {
 void add_rows(const FeatureBlock& block, const float* weights, float* sums) {
   limit_simd_targets();
   HWY_DYNAMIC_DISPATCH(AddRows)(block, weights, sums);
-}
-
-void multiply_rows(const float* a, const float* b, Index rows, Index columns, float* products) {
-  limit_simd_targets();
-  HWY_DYNAMIC_DISPATCH(MultiplyRows)(a, b, rows, columns, products);
 }
 
 }  // namespace longformer::kernels

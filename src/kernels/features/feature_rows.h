@@ -57,7 +57,4 @@ void finish_gradients(const FeatureBlock& block, const GradientFactors& in);
 /// sums += Σ of the rows, each by its weight.
 void add_rows(const FeatureBlock& block, const float* weights, float* sums);
 
-/// products[row] = Σ a·b over `columns` numbers.
-void multiply_rows(const float* a, const float* b, Index rows, Index columns, float* products);
-
 }  // namespace longformer::kernels
