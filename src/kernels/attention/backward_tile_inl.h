@@ -75,6 +75,16 @@ HWY_INLINE void Products(const float* keys, Index stride, const float* queries, 
   }
 }
 
+/// 2^x, as exact as what it is stored as.
+template <class S>
+HWY_INLINE typename S::V Power(typename S::V x) {
+  if constexpr (S::kPack == 1) {
+    return Exp2<S>(x);
+  } else {
+    return S::NarrowPower(x);
+  }
+}
+
 /// Probabilities of kRows keys from `row` on, into work.block.
 template <class S, std::size_t... I>
 HWY_INLINE void Probabilities(const GradientWork& work, Index row, bool edge,

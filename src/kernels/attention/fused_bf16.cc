@@ -85,6 +85,10 @@ struct Fp32Vector {
         _mm512_cmpge_epu32_mask(_mm512_srli_epi32(x, 1), SetBits(dropout.threshold));
     return _mm512_maskz_mul_ps(kept, v, Set(dropout.kept_factor));
   }
+  static HWY_INLINE V AddExponent(V power, V shifted) {
+    const __m512i exponent = _mm512_slli_epi32(_mm512_castps_si512(shifted), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(power), exponent));
+  }
 };
 
 struct Bf16 : Fp32Vector {
