@@ -82,7 +82,7 @@ class Browser:
     def keys(self, selector, text):
         self._post(f"/element/{self.find(selector)}/value", {"text": text})
 
-    def wait(self, condition, *arguments, seconds=20):
+    def wait(self, condition, *arguments, seconds=60):
         """Waits until an expression of JavaScript is true, and returns its value."""
         end = time.monotonic() + seconds
         while not (value := self.run(f"return {condition}", *arguments)):

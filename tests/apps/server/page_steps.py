@@ -107,10 +107,14 @@ def add(browser, *files, count=None):
                  " && !document.querySelector('#documents progress')", count or len(files), seconds=60)
 
 
+#: The hits are those of the whole question.
+FOUND = "document.querySelector('#hits').ariaBusy !== 'true'"
+
+
 def find(browser, words):
     browser.run("document.querySelector('#query').value = ''; document.querySelector('#hits').replaceChildren()")
     browser.keys("#query", words)
-    browser.wait("document.querySelector('#hits [data-document]')")
+    browser.wait(f"document.querySelector('#hits [data-document]') && {FOUND}")
 
 
 def hits_of(browser):
@@ -120,7 +124,7 @@ def hits_of(browser):
 
 def open_hit(browser, number=1):
     browser.click(f"#hits li:nth-child({number}) button")
-    browser.wait("document.querySelector('#reader mark')")
+    browser.wait(f"document.querySelector('#hits li:nth-child({number})').ariaCurrent === 'true' && document.querySelector('#reader mark')")
     time.sleep(0.2)
 
 

@@ -15,8 +15,8 @@ import zipfile
 
 import pytest
 from page_steps import (  # noqa: F401  (some are fixtures)
-    ESCAPE, FOCUSED, IN_VIEW, MARK, STORY, TAB, add, ask, browser, fake, find, hits_of, names_of,
-    needs_browser, open_hit, open_page, page, put, site, status, webdriver)
+    ESCAPE, FOCUSED, FOUND, IN_VIEW, MARK, STORY, TAB, add, ask, browser, fake, find, hits_of,
+    names_of, needs_browser, open_hit, open_page, page, put, site, status, webdriver)
 
 pytestmark = needs_browser
 
@@ -106,6 +106,17 @@ def test_an_old_answer_never_comes_late(page, site, fake):
     time.sleep(1.5)
     assert hits_of(page) == wanted
     assert wanted[0][1:] == [ask(fake, "search", {"query": "the avalanche in Epping"})["hits"][0][key] for key in ("start", "end")]
+
+
+def test_hits_are_busy_until_the_whole_question_is_answered(browser, fake):
+    fake.put("story.txt", STORY)
+    fake.slow["the violin of the otter"] = 1.0
+    open_page(browser, fake)
+    find(browser, "the violin")
+    browser.keys("#query", " of the otter")
+    assert browser.run(f"return {FOUND}") is False
+    browser.wait(FOUND)
+    assert browser.run("return new URLSearchParams(location.hash.slice(1)).get('q')") == "the violin of the otter"
 
 
 def test_nothing_moves_when_hits_come(page, site):

@@ -6,12 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 
 import fake_server
 import pytest
 from page_steps import (  # noqa: F401  (some are fixtures)
-    ENTER, ESCAPE, IN_VIEW, MARK, ROOT, STORY, ask, browser, fake, find, hits_of, needs_browser, open_hit,
+    ENTER, ESCAPE, FOUND, IN_VIEW, MARK, ROOT, STORY, ask, browser, fake, find, hits_of, needs_browser, open_hit,
     open_page, page, put, site, status, webdriver)
 
 pytestmark = needs_browser
@@ -25,7 +24,7 @@ def test_reload_and_back(page, site):
     open_page(page, site)
     find(page, "the violin of the otter")
     page.press(ENTER)
-    time.sleep(0.5)
+    page.wait(FOUND)
     open_hit(page, 1)
     first = page.run(f"return [location.hash, {MARK}.textContent]")
     assert re.search(r"q=the\+violin.*d=\w+.*p=\d+-\d+", first[0])
