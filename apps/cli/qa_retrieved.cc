@@ -20,10 +20,7 @@ double seconds_since(Clock::time_point begin) {
 }
 
 RetrievalInputs inputs_of(const RetrievedQuestions& asked) {
-  return {.flags = asked.retrieval,
-          .model = asked.model,
-          .inputs = asked.inputs,
-          .reader = asked.model.model};
+  return {.flags = asked.retrieval, .model = asked.model, .inputs = asked.inputs};
 }
 
 class RetrievedRun {

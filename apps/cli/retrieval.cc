@@ -20,13 +20,6 @@ void check(const RetrievalInputs& given) {
   }
   const bool reads_stdin = std::ranges::find(inputs.files, "-") != inputs.files.end();
   if (reads_stdin) throw UsageError("--retrieve searches in files and folders, not in stdin");
-  const bool needs_embedder = !inputs.files.empty() && given.reader.empty();
-  if (needs_embedder && given.flags.embedder.empty()) {
-    throw UsageError(
-        "--embedder",
-        "expected a model that makes the index of FILES, found none (an index of its own, "
-        "--index without FILES, is searched by words)");
-  }
   check_filter(given.flags.query.filter);
   const bool is_of_words = given.flags.embedder.empty();
   const bool wants_words =
@@ -81,8 +74,11 @@ Retrieval::Retrieval(const RetrievalInputs& given, Messages& messages)
   reranker_ = loaded_reranker(given.model, flags_.reranker, messages_);
   if (reranker_) query_.reranker = &*reranker_;
   names_.emplace(flags_.index, *index_);
-  if (embedder_ && !documents_.inputs.files.empty()) {
-    add_documents(documents_, *embedder_, *index_, *names_, messages_);
+  if (!documents_.inputs.files.empty()) {
+    add_documents(documents_,
+                  embedder_ ? passages_with_vectors(*embedder_, *index_)
+                            : passages_of_words(*tokenizer_, *index_),
+                  *index_, *names_, messages_);
   }
   if (index_->passages() == 0) {
     throw Error("no document to search in: every input failed or was empty");
@@ -101,16 +97,14 @@ void Retrieval::open(const RetrievalInputs& given) {
     index_ = SearchIndex::open(flags_.index);
     return;
   }
-  const ModelFlags model = other_model(given.model, is_of_words ? given.reader : flags_.embedder);
-  embedder_ = Embedder::load(model.encoder_folder(), model.load_options(messages_));
-  SearchOptions options;
   if (is_of_words) {
-    options.vectors = VectorKinds();
-    const std::int64_t around = std::ssize(embedder_->tokenizer().encode("").ids);
-    options.passages.passage_tokens =
-        std::min(options.passages.passage_tokens, embedder_->max_length() - around);
+    tokenizer_ = Tokenizer::load(given.model.token_model_folder());
+    index_ = SearchIndex::edit(flags_.index, *tokenizer_);
+    return;
   }
-  index_ = file.open(*embedder_, with_mode(options, query_.mode, *embedder_));
+  const ModelFlags model = other_model(given.model, flags_.embedder);
+  embedder_ = Embedder::load(model.encoder_folder(), model.load_options(messages_));
+  index_ = file.open(*embedder_, with_mode({}, query_.mode, *embedder_));
 }
 
 std::vector<RetrievedPart> Retrieval::parts(const std::string& question) {

@@ -31,13 +31,11 @@ struct RetrievalFlags {
 /// --retrieve and what goes with it.
 void add_retrieval(CLI::App& verb, RetrievalFlags& flags);
 
-/// A verb's flags, model and inputs. The folder of the reader may cut passages for a search by
-/// words; it is empty where it cannot.
+/// A verb's flags, model and inputs. Tokens of the model cut passages for a search by words.
 struct RetrievalInputs {
   const RetrievalFlags& flags;
   const ModelFlags& model;
   const InputOptions& inputs;
-  std::string reader = {};
 };
 
 /// Throws UsageError for flags that do not go together.
@@ -60,7 +58,9 @@ class Retrieval {
   Messages& messages_;
   SearchDocuments documents_;
   SearchQuery query_;
+  /// One of these makes passages; none where no file is read.
   std::optional<Embedder> embedder_;
+  std::optional<Tokenizer> tokenizer_;
   std::optional<SearchIndex> index_;
   std::optional<Reranker> reranker_;
   std::optional<IndexNames> names_;

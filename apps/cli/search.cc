@@ -93,7 +93,8 @@ class SearchRun {
     const Stopwatch watch;
     tell_size_of_tokens();
     if (reads_documents()) {
-      added_ = add_documents(flags_.documents, *open_.embedder, index(), names_, messages_);
+      added_ = add_documents(flags_.documents, passages_with_vectors(*open_.embedder, index()),
+                             index(), names_, messages_);
     }
     index_seconds_ = watch.seconds();
     print_summary();
@@ -140,7 +141,7 @@ class SearchRun {
   /// Options for passages must equal those of the index; a difference of the folder is only
   /// reported.
   void compare(const SearchOptions& found, const SearchOptions& wanted) {
-    const auto differ = [this](bool given, const std::string& has, const std::string& option,
+    const auto differ = [&](bool given, const std::string& has, const std::string& option,
                                const std::string& value) {
       if (given) {
         throw Error(
@@ -148,6 +149,8 @@ class SearchRun {
                         "or use another file",
                         flags_.index, has, option, value));
       }
+      // A search by words asks nothing of the folder.
+      if (found.vectors == VectorKinds()) return;
       messages_.note(fmt::format("index '{}' has passages {}, and keeps to it; the folder says {}",
                                  flags_.index, has, value));
     };

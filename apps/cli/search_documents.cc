@@ -29,13 +29,9 @@ bool is_folder(const std::string& name) {
 
 class DocumentAdder {
  public:
-  DocumentAdder(const SearchDocuments& documents, const Embedder& embedder, SearchIndex& index,
+  DocumentAdder(const SearchDocuments& documents, const MakePassages& make, SearchIndex& index,
                 IndexNames& names, Messages& messages)
-      : documents_(documents),
-        embedder_(embedder),
-        index_(index),
-        names_(names),
-        messages_(messages) {}
+      : documents_(documents), make_(make), index_(index), names_(names), messages_(messages) {}
 
   std::int64_t run() {
     find();
@@ -108,7 +104,7 @@ class DocumentAdder {
     if (documents.empty()) return;
     std::vector<std::string_view> texts;
     for (const Document* document : documents) texts.emplace_back(document->text);
-    std::vector<PassagesOutcome> found = index_.prepare_each(embedder_, texts, report);
+    std::vector<PassagesOutcome> found = make_(texts, report);
     std::vector<PreparedDocument> prepared;
     for (std::size_t i = 0; i < documents.size(); ++i) {
       const Document& document = *documents[i];
@@ -142,7 +138,7 @@ class DocumentAdder {
   }
 
   const SearchDocuments& documents_;
-  const Embedder& embedder_;
+  const MakePassages& make_;
   SearchIndex& index_;
   IndexNames& names_;
   Messages& messages_;
@@ -215,7 +211,19 @@ SearchIndex IndexFile::open(const Embedder& embedder, const SearchOptions& optio
   return SearchIndex::edit(name, embedder, options);
 }
 
-std::int64_t add_documents(const SearchDocuments& documents, const Embedder& embedder,
+MakePassages passages_with_vectors(const Embedder& embedder, const SearchIndex& index) {
+  return [&](std::span<const std::string_view> texts, const ProgressCallback& report) {
+    return index.prepare_each(embedder, texts, report);
+  };
+}
+
+MakePassages passages_of_words(const Tokenizer& tokenizer, const SearchIndex& index) {
+  return [&](std::span<const std::string_view> texts, const ProgressCallback& /*report*/) {
+    return index.prepare_each(tokenizer, texts);
+  };
+}
+
+std::int64_t add_documents(const SearchDocuments& documents, const MakePassages& make,
                            SearchIndex& index, IndexNames& names, Messages& messages) {
   if (documents.prune && !index.names_are_from_its_folder()) {
     throw UsageError(
@@ -223,7 +231,7 @@ std::int64_t add_documents(const SearchDocuments& documents, const Embedder& emb
         "expected an index whose names are paths from its folder, found an older one, whose names "
         "are paths from where it was made; make it anew, or --remove documents");
   }
-  return DocumentAdder(documents, embedder, index, names, messages).run();
+  return DocumentAdder(documents, make, index, names, messages).run();
 }
 
 }  // namespace longformer::cli

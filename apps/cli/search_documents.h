@@ -3,8 +3,12 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "flags.h"
 #include "inputs.h"
@@ -48,9 +52,15 @@ struct IndexFile {
   SearchIndex open(const Embedder& embedder, const SearchOptions& options) const;
 };
 
+/// The passages of texts, an outcome for each.
+using MakePassages = std::function<std::vector<PassagesOutcome>(std::span<const std::string_view>,
+                                                                const ProgressCallback&)>;
+MakePassages passages_with_vectors(const Embedder& embedder, const SearchIndex& index);
+MakePassages passages_of_words(const Tokenizer& tokenizer, const SearchIndex& index);
+
 /// Adds what is new or has changed, tells of what could not be read, and returns how many documents
 /// were added.
-std::int64_t add_documents(const SearchDocuments& documents, const Embedder& embedder,
+std::int64_t add_documents(const SearchDocuments& documents, const MakePassages& make,
                            SearchIndex& index, IndexNames& names, Messages& messages);
 
 }  // namespace longformer::cli

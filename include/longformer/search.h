@@ -226,12 +226,17 @@ class SearchIndex {
   /// where the file cannot be written.
   static SearchIndex open(const std::string& file, const std::optional<std::string>& language = {});
   /// Opens an index for questions to `embedder`. Throws Error too when other weights, another size
-  /// or another number type made it.
+  /// or another number type made its vectors; an index of words alone has none, and suits all.
   static SearchIndex open(const std::string& file, const Embedder& embedder,
                           const std::optional<std::string>& language = {});
   /// Opens an index to add and remove documents; makes the file if there is none. An index goes on
   /// with the options that it was made with. Throws Error too for a file that cannot be written.
   static SearchIndex edit(const std::string& file, const Embedder& embedder,
+                          const SearchOptions& options = {});
+  /// The same for an index of words alone, whose passages are cut by the tokens of some tokenizer.
+  /// It needs no model, and whatever made it may add to it. Throws Error too for an index that has
+  /// vectors.
+  static SearchIndex edit(const std::string& file, const Tokenizer& tokenizer,
                           const SearchOptions& options = {});
   /// Opens an existing index to remove documents only.
   static SearchIndex edit(const std::string& file, const std::optional<std::string>& language = {});
@@ -255,6 +260,10 @@ class SearchIndex {
       const Embedder& embedder, std::span<const std::string_view> texts,
       const ProgressCallback& progress = {},
       std::int64_t batch_tokens = EmbedOptions().batch_tokens) const;
+  /// The same for an index of words alone.
+  PassageVectors prepare(const Tokenizer& tokenizer, std::string_view text) const;
+  std::vector<PassagesOutcome> prepare_each(const Tokenizer& tokenizer,
+                                            std::span<const std::string_view> texts) const;
   /// Adds a document whose passages prepare() has made, or one with dense vectors alone.
   void put(const std::string& name, std::string_view text, const PassageVectors& passages,
            const DocumentPlaces& places = {});

@@ -101,13 +101,13 @@ MultiVectorCost cost_of(Index vectors, Index width, int threads) {
   return cost;
 }
 
-AskedQuestion::AskedQuestion(const index::PassageStore& store, const SearchQuery& query)
+AskedQuestion::AskedQuestion(const index::PassageStore& store, SearchQuery query)
     : store_(store),
-      query_(query),
-      words_(query.question,
-             query.phrases ? index::QuotationMarks::phrases : index::QuotationMarks::ignored) {
-  require(query.top_k >= 1, OptionName("top_k", "top-k"), "expected at least 1, found {}",
-          query.top_k);
+      query_(std::move(query)),
+      words_(query_.question,
+             query_.phrases ? index::QuotationMarks::phrases : index::QuotationMarks::ignored) {
+  require(query_.top_k >= 1, OptionName("top_k", "top-k"), "expected at least 1, found {}",
+          query_.top_k);
 }
 
 void AskedQuestion::add_vector(const index::Codes& codes, std::vector<float> vector,

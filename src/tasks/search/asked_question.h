@@ -23,7 +23,7 @@ MultiVectorCost cost_of(Index vectors, Index width, int threads);
 class AskedQuestion {
  public:
   /// All must outlive the question.
-  AskedQuestion(const index::PassageStore& store, const SearchQuery& query);
+  AskedQuestion(const index::PassageStore& store, SearchQuery query);
   AskedQuestion(AskedQuestion&&) = default;
 
   // Scores of passages. Dense and multi-vectors, or all passages, come first: what comes behind
@@ -67,7 +67,7 @@ class AskedQuestion {
   void mark(std::vector<SearchHit>& hits) const;
 
   const index::PassageStore& store_;
-  const SearchQuery& query_;
+  const SearchQuery query_;
   index::WordQuery words_;
   index::KnownWords known_;
   index::Fusion fusion_;

@@ -1,8 +1,6 @@
 #include "longformer/search.h"
 
 #include <algorithm>
-#include <array>
-#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -10,161 +8,18 @@
 #include "core/words.h"
 #include "engine/run/model_implementation.h"
 #include "formats/json.h"
-#include "formats/unused_keys.h"
 #include "index/passage_store.h"
 #include "index/word_tokenizer.h"
 #include "tasks/search/asked_question.h"
+#include "tasks/search/index_settings.h"
 #include "text/search_words.h"
 
 namespace longformer {
-namespace {
 
 using index::Access;
 using index::PassageStore;
 using index::Settings;
-
-/// The setting that older indexes do not have.
-constexpr const char* kNames = "names";
-
-/// Older indexes do not have it either.
-constexpr const char* kTokenizer = "tokenizer";
-
-/// The kinds of vectors, in an index that has others than dense ones: older programs, which would
-/// not make them, refuse it.
-constexpr const char* kVectors = "vectors";
-
-/// The layers that int8 left as they are, in an index of a model that has some: older programs,
-/// which would not leave them, refuse it.
-constexpr const char* kSkipped = "int8_skip";
-
-/// All settings of an index: settings_of() writes them.
-constexpr std::array kSettings = {
-    "fingerprint",    "model",   "dtype",          "vector_size",
-    "passage_tokens", "context", "overlap_tokens", "overlapping_passages",
-    "passage_prompt", kNames,    "similarity",     kVectors,
-    kTokenizer,       kSkipped};
-
-/// The options that make passage vectors and questions comparable.
-EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>& prompt,
-                         const char* prompt_name) {
-  EmbedOptions options;
-  if (similarity == Similarity::cosine) options.normalize = true;
-  options.prompt = prompt;
-  options.prompt_name = prompt_name;
-  return options;
-}
-
-std::string dtype_of(const Embedder& embedder) {
-  return embedder.model().implementation().dtype_name;
-}
-
-/// Sorted, each once, so that the same layers have the same words.
-std::string skipped_of(const Embedder& embedder) {
-  const std::vector<std::string>& layers = embedder.model().implementation().int8_skip;
-  return fmt::format("{}", fmt::join(std::set<std::string>(layers.begin(), layers.end()), ","));
-}
-
-Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
-  const SearchOptions options = completed(given, embedder);
-  const Embedder::PassageOptions& passages = options.passages;
-  const bool in_document = passages.context == PassageContext::document;
-  Settings settings = {
-      {"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
-      {kTokenizer, fmt::format("{:016x}", embedder.tokenizer_fingerprint())},
-      {"model", embedder.model().info().model_type},
-      {"dtype", dtype_of(embedder)},
-      {"vector_size", std::to_string(embedder.embedding_size())},
-      {"passage_tokens", std::to_string(passages.passage_tokens)},
-      {"overlap_tokens", std::to_string(passages.overlap_tokens)},
-      {"overlapping_passages", std::to_string(passages.overlapping_passages ? 1 : 0)},
-      {"similarity", std::string(name_of(*options.similarity))},
-      {"context", in_document ? "document" : "none"},
-      {"passage_prompt", *options.passage_prompt},
-      {kNames, "paths from the folder of the index"}};
-  if (options.vectors != VectorKinds{.dense = true}) settings[kVectors] = name_of(*options.vectors);
-  const std::string skipped = skipped_of(embedder);
-  if (!skipped.empty()) settings[kSkipped] = skipped;
-  return settings;
-}
-
-std::string_view or_none(std::string_view layers) { return layers.empty() ? "none" : layers; }
-
-/// A setting that nothing reads could change what the vectors of an index mean.
-void refuse_unknown(const Settings& found, const std::string& file) {
-  const nlohmann::ordered_json object(found);
-  const formats::ConfigReader reader(object, fmt::format("{}: settings", file));
-  for (const char* name : kSettings) reader.has(name);
-  formats::refuse_unused_keys(reader);
-}
-
-/// Reads the settings of an index that are well-formed.
-class SettingsReader {
- public:
-  SettingsReader(const Settings& settings, const std::string& file)
-      : settings_(settings), file_(file) {}
-
-  bool has(const std::string& name) const { return settings_.contains(name); }
-
-  const std::string& text(const std::string& name) const {
-    const auto found = settings_.find(name);
-    require(found != settings_.end(), "{}: expected a search index that says its {}, found none",
-            file_, name);
-    return found->second;
-  }
-
-  std::int64_t number(const std::string& name) const {
-    const std::string& digits = text(name);
-    const auto value = parsed_number<std::int64_t>(digits);
-    require(value.has_value(), "{}: {}: expected a number, found {}", file_, name,
-            formats::quote(digits));
-    return *value;
-  }
-
-  SearchOptions options() const {
-    SearchOptions options;
-    options.passages.passage_tokens = number("passage_tokens");
-    options.passages.overlap_tokens = number("overlap_tokens");
-    options.passages.overlapping_passages = number("overlapping_passages") != 0;
-    options.passages.context = passage_context(text("context"));
-    options.passage_prompt = text("passage_prompt");
-    // Indexes made before other similarities were known have vectors for the cosine.
-    options.vectors = has(kVectors) ? vector_kinds(text(kVectors)) : VectorKinds{.dense = true};
-    options.similarity = has("similarity") ? similarity(text("similarity")) : Similarity::cosine;
-    return options;
-  }
-
- private:
-  const Settings& settings_;
-  const std::string& file_;
-};
-
-void check_model(const Settings& found, const Embedder& embedder, const std::string& file) {
-  const SettingsReader index(found, file);
-  const Settings wanted = settings_of(embedder, {});
-  require(index.text("fingerprint") == wanted.at("fingerprint") &&
-              index.text("vector_size") == wanted.at("vector_size"),
-          "{}: expected an index of this model, found one of other weights or windows (vectors of "
-          "{}); make it anew",
-          file, index.text("vector_size"));
-  require(
-      !index.has(kTokenizer) || index.text(kTokenizer) == wanted.at(kTokenizer),
-      "{}: expected an index of this model, found one that another tokenizer made; make it anew",
-      file);
-  require(index.text("dtype") == wanted.at("dtype"),
-          "{}: expected an index of vectors made in {}, found one made in {}; ask with --dtype {}",
-          file, wanted.at("dtype"), index.text("dtype"), index.text("dtype"));
-  const std::string skipped = index.has(kSkipped) ? index.text(kSkipped) : "";
-  require(skipped == skipped_of(embedder),
-          "{}: expected an index of vectors made with --int8-skip {}, found one made with {}; ask "
-          "with the same layers",
-          file, or_none(skipped_of(embedder)), or_none(skipped));
-  const std::string_view own = name_of(*index.options().similarity);
-  require(index.has("similarity") || own == wanted.at("similarity"),
-          "{}: expected an index of vectors for the similarity {}, found one for {}; make it anew",
-          file, wanted.at("similarity"), own);
-}
-
-}  // namespace
+using tasks::vectors_for;
 
 std::vector<std::string> search_languages() {
   std::vector<std::string> languages = text::stem_languages();
@@ -207,19 +62,23 @@ struct SearchIndex::Contents {
   /// Reads the settings, after they are set, and holds them to the model that there may be.
   void read_settings(const Embedder* embedder) {
     const Settings settings = store.settings();
-    refuse_unknown(settings, store.file());
-    if (embedder != nullptr) {
-      check_model(settings, *embedder, store.file());
-      threads = embedder->model().implementation().threads;
-    }
-    const SettingsReader reader(settings, store.file());
+    tasks::refuse_unknown(settings, store.file());
+    const tasks::SettingsReader reader(settings, store.file());
     options = reader.options();
+    if (embedder != nullptr) {
+      threads = embedder->model().implementation().threads;
+      // Words are the same for every model.
+      if (options.vectors != VectorKinds()) {
+        tasks::check_model(settings, *embedder, store.file());
+      }
+    }
     options.language = store.language();
-    names_are_from_its_folder = settings.contains(kNames);
+    names_are_from_its_folder = reader.names_are_from_its_folder();
     model = reader.text("model");
     dtype = reader.text("dtype");
     width = reader.number("vector_size");
-    require(width > 0, "{}: expected vectors of some size, found {}", store.file(), width);
+    require(width > 0 || options.vectors == VectorKinds(),
+            "{}: expected vectors of some size, found {}", store.file(), width);
   }
 
   /// The vectors that are scanned, as the file has them now.
@@ -370,9 +229,24 @@ SearchIndex SearchIndex::edit(const std::string& file, const Embedder& embedder,
   if (contents->store.settings().empty()) {
     const VectorKinds kinds = *completed(options, embedder).vectors;
     contents->store.make_token_tables(kinds.sparse, kinds.multi);
-    contents->store.set(settings_of(embedder, options));
+    contents->store.set(tasks::settings_of(embedder, options));
   }
   contents->read_settings(&embedder);
+  return SearchIndex(std::move(contents));
+}
+
+SearchIndex SearchIndex::edit(const std::string& file, const Tokenizer& tokenizer,
+                              const SearchOptions& options) {
+  auto contents = std::make_unique<Contents>(file, Access::write, options.language);
+  if (contents->store.settings().empty()) {
+    contents->store.set(tasks::settings_of(tokenizer, options));
+  }
+  contents->read_settings(nullptr);
+  const VectorKinds kinds = *contents->options.vectors;
+  require(kinds == VectorKinds(),
+          "{}: expected an index of words alone, found one with {} vectors, which only their model "
+          "adds to",
+          file, name_of(kinds));
   return SearchIndex(std::move(contents));
 }
 
@@ -392,6 +266,7 @@ KindOptions SearchIndex::passage_options(std::int64_t batch_tokens) const {
 PassageVectors SearchIndex::prepare(const Embedder& embedder, std::string_view text,
                                     const ProgressCallback& progress,
                                     std::int64_t batch_tokens) const {
+  if (kinds() == VectorKinds()) return prepare(embedder.tokenizer(), text);
   return embedder.passage_vectors(text, options().passages, passage_options(batch_tokens),
                                   progress);
 }
@@ -400,8 +275,22 @@ std::vector<PassagesOutcome> SearchIndex::prepare_each(const Embedder& embedder,
                                                        std::span<const std::string_view> texts,
                                                        const ProgressCallback& progress,
                                                        std::int64_t batch_tokens) const {
+  if (kinds() == VectorKinds()) return prepare_each(embedder.tokenizer(), texts);
   return embedder.passage_vectors_each(texts, options().passages, passage_options(batch_tokens),
                                        progress);
+}
+
+PassageVectors SearchIndex::prepare(const Tokenizer& tokenizer, std::string_view text) const {
+  return tasks::passages_of_words(tokenizer, text, options().passages);
+}
+
+std::vector<PassagesOutcome> SearchIndex::prepare_each(
+    const Tokenizer& tokenizer, std::span<const std::string_view> texts) const {
+  std::vector<PassagesOutcome> passages(texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    passages[i].vectors = prepare(tokenizer, texts[i]);
+  }
+  return passages;
 }
 
 void SearchIndex::add(const Embedder& embedder, const std::string& name, std::string_view text,
@@ -565,8 +454,11 @@ void SearchIndex::each_name(const std::function<void(const std::string&)>& use) 
 }
 
 tasks::AskedQuestion SearchIndex::asked(const QuestionVectors& vectors,
-                                        const SearchQuery& query) const {
+                                        const SearchQuery& given) const {
   const Contents& contents = *contents_;
+  SearchQuery query = given;
+  const bool has_words_alone = kinds() == VectorKinds();
+  if (query.mode == SearchMode::hybrid && has_words_alone) query.mode = SearchMode::lexical;
   tasks::AskedQuestion question(contents.store, query);
   const VectorKinds used = tasks::kinds_of(query.mode, kinds());
   const int threads = contents.used_threads();

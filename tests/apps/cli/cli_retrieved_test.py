@@ -42,7 +42,7 @@ def check(row, folder, most):
 
 def test_a_folder_by_words(folder):
     row = check(answers(folder, ".", "--retrieve", 3, "--around", 30, "--top-k", 4), folder, 3)
-    assert {part["file"] for part in row["read"]} <= {"a.txt", "notes/c.txt"} and "date" in row["read"][0]["metadata"]
+    assert "notes/c.txt" in {part["file"] for part in row["read"]} and "date" in row["read"][0]["metadata"]
     (line,) = run("qa", READER, ".", "--retrieve", 3, "--around", 30, "--question", "were her people there?", folder=folder).works().out.splitlines()
     first = row["answers"][0]
     assert line.split("\t")[:2] == [first["file"], "were her people there?"] and line.split("\t")[5] == first["text"]
@@ -118,7 +118,6 @@ def test_wrong_use(folder, longformer):
     run("qa", READER, ".", "--retrieve", 2, "--filter", "nobody=1", *question, folder=folder).fails(2, "nobody")
     run("qa", READER, "--index", "none", *question, folder=folder).fails(1, "none")
     run("summarize", FIXTURES / "tiny_bart", ".", "--question", "a", folder=folder).fails(2, "--retrieve")
-    run("summarize", FIXTURES / "tiny_bart", ".", "--retrieve", 2, "--question", "a", folder=folder).fails(2, "--embedder")
 
 
 def test_an_index_of_words_alone(folder):
@@ -129,6 +128,8 @@ def test_an_index_of_words_alone(folder):
     (row,) = run("search", BERT, "--index", "i", "--query", "house", "--json", folder=folder).works().json
     assert row["hits"][0]["words"] > 0 and "similarity" not in row["hits"][0]
     run("search", BERT, "--index", "i", "--mode", "dense", "--query", "house", folder=folder).fails(1, "none")
+    (row,) = run("search", BERT, "--index", "i", "--query", "zzz", "--json", folder=folder).works().json
+    assert row["hits"] == []
 
 
 @pytest.fixture
@@ -153,3 +154,30 @@ def test_a_summary_of_what_is_found(folder, longformer, writer):
              for file in files for part in sorted((one for one in parts if one["file"] == file), key=lambda one: one["begin"])]  # fmt: skip
     (alone,) = run("summarize", writer, "--text", "\n\n".join(texts), "--max-new-tokens", 8, "--json", folder=folder).passes().json
     assert alone["texts"] == row["texts"]
+
+
+def test_a_summary_of_files_by_words(folder, writer):
+    """As `qa` does: no embedder is needed."""
+    flags = [".", "--retrieve", 2, "--around", 0, "--max-new-tokens", 8, "--question", "house"]
+    (row,) = run("summarize", writer, *flags, "--json", folder=folder).passes().json
+    assert row["texts"][0]["text"] is not None and {part["file"] for part in row["read"]} <= {"a.txt", "notes/c.txt"}
+    (kept,) = run("summarize", writer, *flags, "--index", "i", "--json", folder=folder).passes().json
+    assert kept["read"] == row["read"] and kept["texts"] == row["texts"]
+
+
+def test_words_belong_to_no_model(folder, longformer, writer):
+    """An index of words that one model made is read and added to with every other, and with none."""
+    found = {"a.txt"}
+    (folder / "later.txt").write_text("a house of cards. " * 9)
+    run("summarize", writer, "a.txt", "--index", "i", "--retrieve", 1, "--max-new-tokens", 2, "--question", "house", folder=folder).passes()
+    for file, verb in (("b.txt", ["qa", READER]), ("notes/c.txt", ["search", BERT]), ("later.txt", ["search", longformer])):
+        more = ["--retrieve", 9, "--question", "house"] if verb[0] == "qa" else ["--query", "house"]
+        run(*verb, file, "--index", "i", *more, folder=folder).passes()
+        found.add(file)
+        listed = run("search", "--index", "i", "--list", "--json", folder=folder).works().json
+        assert {document["file"] for document in listed} == found
+    hits = [run("search", *model, "--index", "i", "--mode", "lexical", "--query", "house", "--json", folder=folder).passes().json[0]["hits"]
+            for model in ([], [BERT], [longformer])]  # fmt: skip
+    assert hits[0] == hits[1] == hits[2] and {hit["file"] for hit in hits[0]} == {"a.txt", "notes/c.txt", "later.txt"}
+    run("search", longformer, "a.txt", "--index", "meaning", "--query", "house", folder=folder).passes()
+    run("qa", READER, "b.txt", "--index", "meaning", "--question", "house", folder=folder).fails(1, "meaning", "words alone", "dense")
