@@ -39,22 +39,24 @@ BenchCells cells(const GenerateBenchResult& result) {
           bench_cell("step_bytes", result.step_bytes),
           bench_cell("read_bytes_per_second", result.read_bytes_per_second),
           bench_cell("step_fraction", result.step_fraction()),
-          {"peak_rss_bytes", std::to_string(result.peak_rss_bytes)}};
+          {"peak_rss_bytes", std::to_string(result.peak_rss_bytes)},
+          bench_cell("memory_over_least", result.memory_over_least())};
 }
 
 void print_header(Output& output) {
-  output.write(fmt::format("{:>7} {:>5} {:>5} {:>5} {:>9} {:>8} {:>9} {:>9} {:>8} {:>9}\n",
+  output.write(fmt::format("{:>7} {:>5} {:>5} {:>5} {:>9} {:>8} {:>9} {:>9} {:>8} {:>9} {:>8}\n",
                            "tokens", "dtype", "beams", "texts", "encode", "of GEMM", "step",
-                           "tokens/s", "of read", "peak"));
+                           "tokens/s", "of read", "peak", "of least"));
 }
 
 void print_row(Output& output, const GenerateBenchResult& result) {
   const GenerateBenchOptions& options = result.options;
   output.write(fmt::format(
-      "{:>7} {:>5} {:>5} {:>5} {:>7.3f} s {:>8} {:>6.1f} ms {:>9.1f} {:>8} {:>9}\n", options.n,
-      options.dtype, options.beams, options.documents, result.encode_seconds,
+      "{:>7} {:>5} {:>5} {:>5} {:>7.3f} s {:>8} {:>6.1f} ms {:>9.1f} {:>8} {:>9} {:>8.2f}\n",
+      options.n, options.dtype, options.beams, options.documents, result.encode_seconds,
       bound_text(result.encode_fraction()), result.step_seconds * 1e3, result.tokens_per_second(),
-      bound_text(result.step_fraction()), bytes_text(static_cast<double>(result.peak_rss_bytes))));
+      bound_text(result.step_fraction()), bytes_text(static_cast<double>(result.peak_rss_bytes)),
+      result.memory_over_least()));
 }
 
 void run(const GenerateBenchFlags& flags) {

@@ -22,6 +22,30 @@ namespace longformer::cli {
 
 namespace {
 
+/// All that a process tells of its row.
+template <typename Row, typename Use>
+void each_field(Row& row, const Use& use) {
+  auto& result = row.result;
+  use("n", result.n);
+  use("dtype", result.dtype);
+  use("seconds", result.seconds);
+  use("seconds_min", result.seconds_min);
+  use("seconds_max", result.seconds_max);
+  use("tokens_per_second", result.tokens_per_second);
+  use("gflops", result.gflops);
+  use("gemm_gflops", result.gemm_gflops);
+  use("fraction_of_bound", result.fraction_of_bound);
+  use("peak_rss_bytes", result.peak_rss_bytes);
+  use("least_bytes", result.least_bytes);
+  use("head_seconds", result.head_seconds);
+  use("predicted_peak_bytes", result.predicted_peak_bytes);
+  use("backend", result.backend);
+  use("pass", result.pass);
+  use("window", row.window);
+  use("dilation", row.dilation);
+  use("global", row.global);
+}
+
 BenchCells cells(BenchKind kind, const BenchRow& row) {
   const BenchResult& result = row.result;
   BenchCells cells;
@@ -40,6 +64,7 @@ BenchCells cells(BenchKind kind, const BenchRow& row) {
   cells.push_back(bench_cell("gemm_gflops", result.gemm_gflops));
   cells.push_back(bench_cell("fraction_of_bound", result.fraction_of_bound));
   cells.emplace_back("peak_rss_bytes", std::to_string(result.peak_rss_bytes));
+  cells.push_back(bench_cell("memory_over_least", result.memory_over_least()));
   if (kind == BenchKind::model) cells.push_back(bench_cell("head_seconds", result.head_seconds));
   if (kind == BenchKind::train) {
     cells.emplace_back("predicted_peak_bytes", std::to_string(result.predicted_peak_bytes));
@@ -111,23 +136,7 @@ std::string line_of_row(const std::string& text) {
 BenchRow parse_row(const std::string& line) {
   const auto json = nlohmann::json::parse(line);
   BenchRow row;
-  row.result.n = json.at("n");
-  row.result.dtype = json.at("dtype");
-  row.result.seconds = json.at("seconds");
-  row.result.seconds_min = json.at("seconds_min");
-  row.result.seconds_max = json.at("seconds_max");
-  row.result.tokens_per_second = json.at("tokens_per_second");
-  row.result.gflops = json.at("gflops");
-  row.result.gemm_gflops = json.at("gemm_gflops");
-  row.result.fraction_of_bound = json.at("fraction_of_bound");
-  row.result.peak_rss_bytes = json.at("peak_rss_bytes");
-  row.result.head_seconds = json.at("head_seconds");
-  row.result.predicted_peak_bytes = json.at("predicted_peak_bytes");
-  row.result.backend = json.at("backend");
-  row.result.pass = json.at("pass");
-  row.window = json.at("window");
-  row.dilation = json.at("dilation");
-  row.global = json.at("global");
+  each_field(row, [&json](const char* key, auto& value) { json.at(key).get_to(value); });
   return row;
 }
 
@@ -184,9 +193,9 @@ void BenchTable::print_text(const BenchRow& row) {
       pattern = fmt::format("{:>8} {:>8} {:>6} {:>3} {:>6}  ", "backend", "pass", "window", "dil",
                             "global");
     }
-    output_->write(fmt::format("{:>8} {:>5}  {}{:>10} {:>21} {:>10} {:>8} {:>8} {:>6} {:>9}\n", "n",
-                               "dtype", pattern, "time", "min … max", "tokens/s", "GFLOP/s", "GEMM",
-                               "bound", "peak"));
+    output_->write(fmt::format(
+        "{:>8} {:>5}  {}{:>10} {:>21} {:>10} {:>8} {:>8} {:>6} {:>9} {:>8}\n", "n", "dtype",
+        pattern, "time", "min … max", "tokens/s", "GFLOP/s", "GEMM", "bound", "peak", "of least"));
   }
   if (kind_ == BenchKind::attention) {
     pattern = fmt::format("{:>8} {:>8} {:>6} {:>3} {:>6}  ", result.backend, result.pass,
@@ -195,10 +204,10 @@ void BenchTable::print_text(const BenchRow& row) {
   const std::string spread =
       time_text(result.seconds_min, 2) + " … " + time_text(result.seconds_max, 2);
   output_->write(fmt::format(
-      "{:>8} {:>5}  {}{:>10} {:>21} {:>10.0f} {:>8.1f} {:>8.1f} {:>6} {:>9}\n", result.n,
+      "{:>8} {:>5}  {}{:>10} {:>21} {:>10.0f} {:>8.1f} {:>8.1f} {:>6} {:>9} {:>8.2f}\n", result.n,
       result.dtype, pattern, time_text(result.seconds, 2), spread, result.tokens_per_second,
       result.gflops, result.gemm_gflops, bound_text(result.fraction_of_bound, 3),
-      bytes_text(static_cast<double>(result.peak_rss_bytes))));
+      bytes_text(static_cast<double>(result.peak_rss_bytes)), result.memory_over_least()));
 }
 
 void BenchTable::print(const BenchRow& row) {
@@ -212,18 +221,9 @@ void BenchTable::print(const BenchRow& row) {
 }
 
 std::string row_line(const BenchRow& row) {
-  const BenchResult& result = row.result;
   JsonLine json;
-  json.add("n", result.n).add("dtype", result.dtype);
-  json.add("seconds", result.seconds).add("seconds_min", result.seconds_min);
-  json.add("seconds_max", result.seconds_max).add("tokens_per_second", result.tokens_per_second);
-  json.add("gflops", result.gflops).add("gemm_gflops", result.gemm_gflops);
-  json.add("fraction_of_bound", result.fraction_of_bound);
-  json.add("peak_rss_bytes", result.peak_rss_bytes).add("backend", result.backend);
-  json.add("head_seconds", result.head_seconds);
-  json.add("predicted_peak_bytes", result.predicted_peak_bytes);
-  json.add("pass", result.pass).add("window", row.window).add("dilation", row.dilation);
-  return json.add("global", row.global).line();
+  each_field(row, [&json](const char* key, const auto& value) { json.add(key, value); });
+  return json.line();
 }
 
 std::optional<std::string> line_of_child(const std::vector<std::string>& arguments,

@@ -137,6 +137,9 @@ struct BenchResult {
   double fraction_of_bound = 0;
   /// Largest resident set of the process while it ran.
   std::int64_t peak_rss_bytes = 0;
+  /// The least that the work needs: the program, each weight once, the rows of one layer, and the
+  /// output; of a training the weights with gradients and moments, and what the way back needs.
+  std::int64_t least_bytes = 0;
   /// Models with a task head only: the median time of head and pooler, which `seconds` leaves out.
   double head_seconds = 0;
   /// Training only: the peak that the plan predicts.
@@ -144,6 +147,10 @@ struct BenchResult {
   /// Attention only.
   std::string backend;
   std::string pass;
+
+  double memory_over_least() const {
+    return static_cast<double>(peak_rss_bytes) / static_cast<double>(least_bytes);
+  }
 };
 
 struct ModelBenchOptions {
@@ -232,7 +239,12 @@ struct GenerateBenchResult {
   /// threads read memory.
   double step_bytes = 0, read_bytes_per_second = 0;
   std::int64_t peak_rss_bytes = 0;
+  /// See BenchResult: keys and values of documents and texts are held too.
+  std::int64_t least_bytes = 0;
 
+  double memory_over_least() const {
+    return static_cast<double>(peak_rss_bytes) / static_cast<double>(least_bytes);
+  }
   double encode_fraction() const { return encode_gflops / gemm_gflops; }
   /// Fraction of the bound: the bytes at the rate of reading.
   double step_fraction() const { return step_bytes / read_bytes_per_second / step_seconds; }

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/threads.h"
+#include "engine/run/least_memory.h"
 #include "engine/run/model_cost.h"
 #include "engine/run/model_implementation.h"
 #include "kernels/attention/attention.h"
@@ -99,6 +100,15 @@ class AttentionWork {
                                  .key_gradient = gradients_[1],
                                  .value_gradient = gradients_[2],
                                  .threads = threads});
+  }
+
+  std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (const Tensor* tensor : {&query_, &key_, &value_, &out_, &logsumexp_, &out_gradient_,
+                                 &gradients_[0], &gradients_[1], &gradients_[2]}) {
+      if (!tensor->empty()) sum += tensor->size() * element_size(tensor->dtype());
+    }
+    return sum;
   }
 
   /// A kernel that gives wrong numbers is not worth timing.
@@ -195,6 +205,8 @@ BenchResult bench_model(const Model& model, const ModelBenchOptions& options) {
   BenchResult result = result_of(
       timing, options.n, options.dtype,
       model_flops(implementation.config, options.n, options.global_tokens), context.threads);
+  result.least_bytes = least_forward_bytes(implementation.config, implementation.task, options.n,
+                                           compute_of(options.dtype));
   if (implementation.head) {
     const auto run_head = [&] {
       const bool pools = engine::reads_pooler(implementation.config, implementation.task);
@@ -237,6 +249,7 @@ BenchResult bench_attention(const AttentionBenchOptions& options) {
   BenchResult result = result_of(timing, options.n, options.dtype, flops, threads);
   result.pass = options.pass;
   result.backend = options.backend;
+  result.least_bytes = kProgramBytes + work.bytes();
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "core/compute.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "engine/run/least_memory.h"
 #include "engine/run/model_cost.h"
 #include "engine/run/model_implementation.h"
 #include "longformer/analysis.h"
@@ -123,6 +124,12 @@ GenerateBenchResult bench_generate(const GenerateBenchOptions& options) {
   const int threads = model.implementation().threads;
   result.gemm_gflops = gemm_gflops(options.dtype, threads, 9);
   result.step_bytes = step_bytes(config, options);
+  result.least_bytes = least_writing_bytes(config, model.implementation().task,
+                                           {.tokens = options.n,
+                                            .documents = options.documents,
+                                            .new_tokens = options.new_tokens,
+                                            .beams = options.beams},
+                                           compute_of(options.dtype));
   result.read_bytes_per_second = read_rate(threads);
   return result;
 }

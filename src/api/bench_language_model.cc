@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/threads.h"
+#include "engine/run/least_memory.h"
 #include "engine/run/model_cost.h"
 #include "models/language_model.h"
 
@@ -103,6 +104,8 @@ GenerateBenchResult bench_language_model(const GenerateBenchOptions& options,
   result.step_bytes = static_cast<double>(models::parameter_count(config)) *
                           static_cast<double>(element_size(dtype)) +
                       static_cast<double>(state_bytes(config));
+  result.least_bytes = least_reading_bytes(
+      config, config.reads_whole() ? options.n : std::min(kPiece, options.n), dtype);
   result.read_bytes_per_second = read_rate(threads);
   return result;
 }

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/threads.h"
+#include "engine/run/least_memory.h"
 #include "ops/attention.h"
 #include "ops/feature_attention.h"
 #include "ops/linear.h"
@@ -30,7 +31,15 @@ Tensor trained_tensor(const Shape& shape, DType dtype, std::uint64_t seed, float
 struct Layer {
   std::function<Tensor(const ops::Context&)> forward;
   double flops = 0;
+  /// Inputs and weights.
+  std::int64_t bytes = 0;
 };
+
+std::int64_t bytes_of(std::span<const Tensor> tensors) {
+  std::int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.size() * element_size(tensor.dtype());
+  return bytes;
+}
 
 Layer performer(const AttentionBenchOptions& options, DType dtype) {
   const Shape shape = {options.heads, options.n, options.head_size};
@@ -47,7 +56,7 @@ Layer performer(const AttentionBenchOptions& options, DType dtype) {
   return {[=](const ops::Context& context) {
             return ops::feature_attention(context, spec, inputs, directions);
           },
-          kernels::feature_attention_flops(spec)};
+          kernels::feature_attention_flops(spec), bytes_of(inputs)};
 }
 
 /// E·X, the keys and values of its rows, and what the queries find in them; queries are given.
@@ -80,7 +89,8 @@ Layer linformer(const AttentionBenchOptions& options, DType dtype) {
             const auto projected = ops::project_heads(context, few, *key_value, heads, size);
             return ops::attention(context, spec, query, projected[0], projected[1]);
           },
-          2 * slots * n * d + 4 * slots * d * d + 4 * n * slots * d};
+          2 * slots * n * d + 4 * slots * d * d + 4 * n * slots * d,
+          bytes_of(std::array{query, x, projection}) + bytes_of(weights)};
 }
 
 }  // namespace
@@ -115,6 +125,10 @@ BenchResult bench_pattern(const AttentionBenchOptions& options, DType dtype, int
       result_of(timing, options.n, options.dtype, (backward ? 2 : 1) * layer.flops, threads);
   result.pass = options.pass;
   result.backend = options.pattern;
+  // On the way back each has a gradient, and so has the result.
+  const Index rows = options.n * options.heads * options.head_size;
+  result.least_bytes =
+      kProgramBytes + (backward ? 2 : 1) * (layer.bytes + rows * element_size(dtype));
   return result;
 }
 

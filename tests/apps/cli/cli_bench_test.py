@@ -10,7 +10,7 @@ from cli_test import BERT, FIXTURES, ROOT, longformer, run  # noqa: F401  (longf
 
 class TestBench:
     KEYS = ["n", "dtype", "seconds", "tokens_per_second", "gflops", "gemm_gflops",
-            "fraction_of_bound", "peak_rss_bytes"]
+            "fraction_of_bound", "peak_rss_bytes", "memory_over_least"]
 
     def test_model(self, longformer):
         rows = run("bench", "model", longformer, "-n", "8,32", "--dtype", "fp32,bf16", "-r", 1,

@@ -1,0 +1,39 @@
+// The least memory that a work needs: what the peak of a process is held against.
+#pragma once
+
+#include <cstdint>
+
+#include "core/compute.h"
+#include "engine/frame/task.h"
+#include "models/config.h"
+#include "models/language_model.h"
+
+namespace longformer {
+
+/// The program and its libraries with the code that oneDNN compiles: 17 MB at the start of a
+/// process, and 10 MB after the first product.
+constexpr std::int64_t kProgramBytes = std::int64_t{27} << 20;
+
+/// Forward passes over one document of n tokens, with the head of a task (null: none): the program,
+/// each weight once (matrices of products in the dtype of the work, tables and vectors in fp32), of
+/// one layer the rows that it reads and its queries, keys, values and results, and the output.
+std::int64_t least_forward_bytes(const models::EncoderConfig& config, const engine::Task* task,
+                                 std::int64_t n, const Compute& compute);
+
+/// Documents that are read together, and what is written about them.
+struct WritingShape {
+  std::int64_t tokens = 0, documents = 1;
+  /// Of one text, and texts of a document that are written at the same time.
+  std::int64_t new_tokens = 0, beams = 1;
+};
+
+/// Documents are read one after another; the least of that, or, while texts are written, the
+/// weights, the keys and values of documents and texts, and a row of logits for each text.
+std::int64_t least_writing_bytes(const models::EncoderConfig& config, const engine::Task* task,
+                                 const WritingShape& shape, const Compute& compute);
+
+/// A language model reads n tokens, at most `piece` at a time.
+std::int64_t least_reading_bytes(const models::LanguageModelConfig& config, std::int64_t piece,
+                                 DType dtype);
+
+}  // namespace longformer
