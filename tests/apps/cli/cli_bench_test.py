@@ -107,7 +107,7 @@ class TestBench:
             *small("examples/language-models/small-recurrent.json", hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
                    intermediate_size=64),
         ]  # fmt: skip
-        lines = run("bench", "--report", *configs).works().out.splitlines()
+        lines = run("bench", "--report", *configs, seconds=600).works().out.splitlines()
         assert lines[0].startswith("### ") and re.search(" threads?, ", lines[0])
         rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][1:]
         attention = [f"{what} {one}" for what in ("attention", "attention, one global token,", "Performer, 256 features,")
@@ -121,6 +121,7 @@ class TestBench:
         for row in rows:
             # So small a model may reach 0.00 of a bound, and more than a rate that a busy machine gave.
             assert float(row[5].removeprefix("≥ ")) >= 0 and float(row[2].split()[0]) > 0 and row[2].endswith("s") and (row[3] == "–") == (row[0] == "LED writes a token")
+            assert len(row) == 8 and 0.1 < float(row[7]) < 20
 
     def test_report_refuses_what_is_no_configuration(self, tmp_path):
         (tmp_path / "a.json").write_text("[]")

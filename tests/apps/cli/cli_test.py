@@ -62,13 +62,13 @@ class Result:
         return self
 
 
-def run(*arguments, stdin=b"", environment=None, folder="/"):
+def run(*arguments, stdin=b"", environment=None, folder="/", seconds=120):
     """From the root no path is shown as a relative one, wherever the files of the test lie."""
     if isinstance(stdin, str):
         stdin = stdin.encode()
     done = subprocess.run(
         [BINARY, *map(str, arguments)], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={"HF_HUB_OFFLINE": "1", **os.environ, **(environment or {})}, cwd=folder, timeout=120, check=False)
+        env={"HF_HUB_OFFLINE": "1", **os.environ, **(environment or {})}, cwd=folder, timeout=seconds, check=False)
     return Result(done)
 
 
