@@ -233,9 +233,9 @@ class SearchIndex {
   /// with the options that it was made with. Throws Error too for a file that cannot be written.
   static SearchIndex edit(const std::string& file, const Embedder& embedder,
                           const SearchOptions& options = {});
-  /// The same for an index of words alone, whose passages are cut by the tokens of some tokenizer.
-  /// It needs no model, and whatever made it may add to it. Throws Error too for an index that has
-  /// vectors.
+  /// Opens an index of words alone to add and remove documents, whose passages are cut by the
+  /// tokens of some tokenizer. It needs no model, and whatever made it may add to it. Throws Error
+  /// too for an index that has vectors.
   static SearchIndex edit(const std::string& file, const Tokenizer& tokenizer,
                           const SearchOptions& options = {});
   /// Opens an existing index to remove documents only.
@@ -260,7 +260,7 @@ class SearchIndex {
       const Embedder& embedder, std::span<const std::string_view> texts,
       const ProgressCallback& progress = {},
       std::int64_t batch_tokens = EmbedOptions().batch_tokens) const;
-  /// The same for an index of words alone.
+  /// Passages of an index of words alone.
   PassageVectors prepare(const Tokenizer& tokenizer, std::string_view text) const;
   std::vector<PassagesOutcome> prepare_each(const Tokenizer& tokenizer,
                                             std::span<const std::string_view> texts) const;

@@ -35,7 +35,7 @@ std::int64_t weight_bytes(const models::EncoderConfig& config, const engine::Tas
          bytes_of(engine::head_tensors(config, task), compute);
 }
 
-/// Of one layer over n tokens.
+/// Rows of one layer over n tokens.
 std::int64_t layer_bytes(const models::EncoderConfig& config, std::int64_t n,
                          const Compute& compute) {
   const std::int64_t numbers =

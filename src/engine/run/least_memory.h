@@ -23,7 +23,7 @@ std::int64_t least_forward_bytes(const models::EncoderConfig& config, const engi
 /// Documents that are read together, and what is written about them.
 struct WritingShape {
   std::int64_t tokens = 0, documents = 1;
-  /// Of one text, and texts of a document that are written at the same time.
+  /// Tokens of one text, and texts of a document that are written at the same time.
   std::int64_t new_tokens = 0, beams = 1;
 };
 

@@ -157,7 +157,7 @@ def test_a_summary_of_what_is_found(folder, longformer, writer):
 
 
 def test_a_summary_of_files_by_words(folder, writer):
-    """As `qa` does: no embedder is needed."""
+    """No embedder is needed, as in `qa`."""
     flags = [".", "--retrieve", 2, "--around", 0, "--max-new-tokens", 8, "--question", "house"]
     (row,) = run("summarize", writer, *flags, "--json", folder=folder).passes().json
     assert row["texts"][0]["text"] is not None and {part["file"] for part in row["read"]} <= {"a.txt", "notes/c.txt"}
