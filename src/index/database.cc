@@ -94,6 +94,8 @@ void Statement::run() {
   }
 }
 
+void Statement::reset() { sqlite3_reset(statement_.get()); }
+
 std::int64_t Statement::integer(int column) const {
   return sqlite3_column_int64(statement_.get(), column);
 }

@@ -27,6 +27,8 @@ class Statement {
   bool step();
   /// Runs a statement that has no rows, or to the end of those that are left.
   void run();
+  /// Leaves the rows that are left; the statement can be bound anew.
+  void reset();
 
   std::int64_t integer(int column) const;
   double real(int column) const;

@@ -149,7 +149,10 @@ std::string text_hash(std::string_view text) { return fmt::format("{:016x}", fnv
 
 PassageStore::PassageStore(const std::string& file, Access access,
                            const std::optional<std::string>& language)
-    : database_(not_of_old_form(file), access), tokens_(database_), metadata_(database_) {
+    : database_(not_of_old_form(file), access),
+      tokens_(database_),
+      metadata_(database_),
+      words_(database_) {
   if (access == Access::write) {
     // Two processes that make the same index do it one behind the other.
     Transaction transaction(database_);
@@ -204,6 +207,7 @@ void PassageStore::read_words(const std::optional<std::string>& language, bool w
   language_ = made_words(database_).second;
   if (language_ != found) former_language_ = found;
   splitter_ = std::make_unique<text::WordSplitter>(language_);
+  words_.use(*splitter_);
 }
 
 Settings PassageStore::settings() const {
@@ -460,6 +464,7 @@ bool PassageStore::put(const NewDocument& document, std::span<const NewPassage> 
   std::optional<Transaction> transaction;
   if (!is_together_) transaction.emplace(database_);
   counts_.reset();
+  words_.forget_counts();
   Index more_bytes = std::ssize(document.text);
   Statement former = database_.prepare("SELECT id FROM documents WHERE name = ?");
   const bool replaces = former.bind(1, document.name).step();
@@ -515,6 +520,7 @@ std::vector<Index> PassageStore::passage_ids() const {
 Index PassageStore::remove(const std::string& name) const {
   Transaction transaction(database_);
   counts_.reset();
+  words_.forget_counts();
   const std::vector<Index> documents = find(name);
   Index bytes = 0;
   for (const Index id : documents) bytes += remove_document(id);
@@ -626,15 +632,14 @@ std::vector<float> PassageStore::vectors(std::span<const Index> ids, Index width
 KnownWords PassageStore::known(const WordQuery& words) const {
   KnownWords known;
   const auto all = static_cast<double>(passages());
-  Statement holders = database_.prepare("SELECT count(*) FROM words WHERE words MATCH ?");
   const auto is_phrase = [&](const std::string& term) {
     const auto& phrases = words.phrases();
     return std::find(phrases.begin(), phrases.end(), term) != phrases.end();
   };
-  for (const std::string& term : words.terms()) {
-    holders.bind(1, fts_string(term)).step();
-    const auto having = static_cast<double>(holders.integer(0));
-    holders.run();
+  const std::vector<Index> counts = words_.count(words.terms());
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const std::string& term = words.terms()[i];
+    const auto having = static_cast<double>(counts[i]);
     const double rarity = std::log((all - having + 0.5) / (having + 0.5));
     known.reach += (kSaturation + 1) * std::max(rarity, kLeastRarity);
     if (having > 0 && (rarity > 0 || is_phrase(term))) known.terms.push_back(term);
@@ -644,15 +649,19 @@ KnownWords PassageStore::known(const WordQuery& words) const {
   return known;
 }
 
-WordScores PassageStore::match(const std::string& query) const {
-  WordScores scores;
-  if (query.empty()) return scores;
-  // FTS5 calls the better passage the smaller one.
-  Statement rows = database_.prepare("SELECT rowid, -bm25(words) FROM words WHERE words MATCH ?");
-  rows.bind(1, query);
-  while (rows.step()) scores.emplace_back(rows.integer(0), rows.real(1));
-  std::sort(scores.begin(), scores.end());
-  return scores;
+WordScores PassageStore::match(std::span<const std::string> terms) const {
+  return words_.match(terms);
+}
+
+WordScores PassageStore::best(std::span<const std::string> terms, Index most) const {
+  return words_.best(terms, most);
+}
+
+std::vector<Index> PassageStore::matching(const std::string& query) const {
+  std::vector<Index> ids;
+  Statement rows = database_.prepare("SELECT rowid FROM words WHERE words MATCH ?");
+  for (rows.bind(1, query); rows.step();) ids.push_back(rows.integer(0));
+  return ids;
 }
 
 }  // namespace longformer::index

@@ -19,6 +19,7 @@
 #include "index/database.h"
 #include "index/metadata_store.h"
 #include "index/token_store.h"
+#include "index/word_index.h"
 #include "index/word_query.h"
 #include "index/word_tokenizer.h"
 #include "kernels/vector_scan.h"
@@ -83,9 +84,6 @@ struct Codes {
   std::vector<Index> passages;
   kernels::ByteVectors vectors;
 };
-
-/// Passages by id with what a query of words gives them.
-using WordScores = std::vector<std::pair<Index, double>>;
 
 /// The words of a question as an index knows them.
 struct KnownWords {
@@ -170,8 +168,13 @@ class PassageStore {
   std::vector<float> vectors(std::span<const Index> ids, Index width) const;
 
   KnownWords known(const WordQuery& words) const;
-  /// BM25 (k1 1.2, b 0.75) of all passages that match a query of FTS5, in ascending order of ids.
-  WordScores match(const std::string& query) const;
+  /// BM25 (k1 1.2, b 0.75) of all passages that have any of some words or phrases, in ascending
+  /// order of ids. Like best() and known() it does not see what together() has in work.
+  WordScores match(std::span<const std::string> terms) const;
+  /// Those with the highest scores in fp32, of equal ones those with the lower ids.
+  WordScores best(std::span<const std::string> terms, Index most) const;
+  /// The ids of the passages that match a query of FTS5, ascending.
+  std::vector<Index> matching(const std::string& query) const;
   /// Finds words and phrases in texts of passages as the full-text index does; the store must live
   /// as long.
   TermFinder finder(std::span<const std::string> terms) const { return {*splitter_, terms}; }
@@ -200,6 +203,7 @@ class PassageStore {
   Database database_;
   TokenStore tokens_;
   MetadataStore metadata_;
+  mutable WordIndex words_;
   /// Whether the file has the places of documents.
   bool has_places_ = false;
   std::string language_;

@@ -42,18 +42,7 @@ std::vector<text::SearchWord> words_of(std::string_view text) {
   return words;
 }
 
-std::string joined(const std::vector<std::string>& terms, std::string_view with) {
-  std::string query;
-  for (const std::string& term : terms) {
-    if (!query.empty()) query += with;
-    query += fts_string(term);
-  }
-  return query;
-}
-
 }  // namespace
-
-std::string any_of(const std::vector<std::string>& terms) { return joined(terms, " OR "); }
 
 std::string fts_string(std::string_view term) { return '"' + std::string(term) + '"'; }
 
@@ -69,7 +58,13 @@ WordQuery::WordQuery(std::string_view question, QuotationMarks marks) {
   add_words(question.substr(done));
 }
 
-std::string WordQuery::required() const { return joined(phrases_, " AND "); }
+std::string WordQuery::required() const {
+  std::string query;
+  for (const std::string& phrase : phrases_) {
+    query += (query.empty() ? "" : " AND ") + fts_string(phrase);
+  }
+  return query;
+}
 
 void WordQuery::add_words(std::string_view text) {
   const std::vector<text::SearchWord> words = words_of(text);

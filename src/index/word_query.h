@@ -38,8 +38,6 @@ class WordQuery {
   std::unordered_set<std::string> known_;
 };
 
-/// Passages with any of some words or phrases.
-std::string any_of(const std::vector<std::string>& terms);
 /// A word or phrase as FTS5 wants it.
 std::string fts_string(std::string_view term);
 

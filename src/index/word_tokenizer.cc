@@ -160,6 +160,18 @@ int tokenize(Fts5Tokenizer* tokenizer, void* context, int flags, const char* byt
   return result == SQLITE_DONE ? SQLITE_OK : result;
 }
 
+/// The result of kOccurrences in SQL: how often a passage has what was asked for.
+void count_occurrences(const Fts5ExtensionApi* api, Fts5Context* context, sqlite3_context* result,
+                       int, sqlite3_value**) {
+  int count = 0;
+  const int code = api->xInstCount(context, &count);
+  if (code == SQLITE_OK) {
+    sqlite3_result_int(result, count);
+  } else {
+    sqlite3_result_error_code(result, code);
+  }
+}
+
 /// https://www.sqlite.org/fts5.html#extending_fts5
 fts5_api* full_text_api(sqlite3* database) {
   fts5_api* api = nullptr;
@@ -215,9 +227,11 @@ void register_tokenizer(sqlite3* database) {
   fts5_api* api = full_text_api(database);
   require(api != nullptr, "SQLite: expected a library with FTS5, found one without");
   fts5_tokenizer tokenizer = {create, destroy, tokenize};
-  require(api->xCreateTokenizer(api, "longformer", nullptr, &tokenizer, nullptr) == SQLITE_OK,
-          "SQLite: expected FTS5 to take a tokenizer, found an error: {}",
-          sqlite3_errmsg(database));
+  require(
+      api->xCreateTokenizer(api, "longformer", nullptr, &tokenizer, nullptr) == SQLITE_OK &&
+          api->xCreateFunction(api, kOccurrences, nullptr, count_occurrences, nullptr) == SQLITE_OK,
+      "SQLite: expected FTS5 to take a tokenizer and a function, found an error: {}",
+      sqlite3_errmsg(database));
 }
 
 }  // namespace longformer::index

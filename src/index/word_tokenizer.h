@@ -58,7 +58,10 @@ class TermFinder {
   std::unique_ptr<Terms> terms_;
 };
 
-/// Makes the tokenizer known to a database, as "longformer LANGUAGE".
+/// The function of SQL that counts how often a row has what a MATCH asked for.
+inline constexpr const char* kOccurrences = "occurrences";
+
+/// Makes kOccurrences and the tokenizer known to a database, as "longformer LANGUAGE".
 void register_tokenizer(sqlite3* database);
 
 }  // namespace longformer::index

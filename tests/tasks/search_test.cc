@@ -181,6 +181,33 @@ TEST(SearchIndex, QuestionsSeeWhatChangedInBetween) {
   expect_alike();
 }
 
+/// Without a condition only the best passages by words are looked at.
+TEST(SearchIndex, AConditionThatAllMeetChangesNoHits) {
+  SearchIndex index(embedder(), with_passages(6));
+  for (int document = 0; document < 300; ++document) {
+    std::string text = document % 3 == 0   ? "the dog "
+                       : document % 7 == 0 ? "a cat "
+                                           : "dogs, a cat ";
+    for (int word = 0; word < document % 5; ++word) text += "and ";
+    std::vector<CharacterSpan> spans = {{0, std::ssize(text)}};
+    // Overlapping ones are not shown together.
+    if (document % 2 == 0) spans.push_back({0, 3});
+    index.put(std::to_string(document), text, passages_of(spans, index.vector_size()));
+  }
+  for (const char* question : {"dog", "dog and the cat", "cat and", "\"the dog\" cat", "none"}) {
+    for (const std::int64_t top_k : {1, 9, 140, 1000}) {
+      SearchQuery query = {.question = question, .top_k = top_k, .mode = SearchMode::lexical};
+      const auto found = index.query(query);
+      query.within = {"."};
+      const auto wanted = index.query(query);
+      ASSERT_EQ(found.size(), wanted.size()) << question;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        EXPECT_EQ(to_json(found[i]), to_json(wanted[i])) << question;
+      }
+    }
+  }
+}
+
 /// Vectors of circles: passage i has the angle angles[i].
 Embedding angles(const std::vector<double>& angles) {
   Embedding passages;

@@ -38,7 +38,7 @@ class NegativeMiner {
   std::vector<std::string> best(const std::string& query, Index count,
                                 const std::unordered_set<std::string>& without) const {
     const index::WordQuery words(query, index::QuotationMarks::ignored);
-    index::WordScores found = store_.match(index::any_of(store_.known(words).terms));
+    index::WordScores found = store_.match(store_.known(words).terms);
     const Index looked_at = std::min(std::ssize(found), count + static_cast<Index>(without.size()));
     std::ranges::partial_sort(found, found.begin() + looked_at, [](const auto& a, const auto& b) {
       return a.second != b.second ? a.second > b.second : a.first < b.first;

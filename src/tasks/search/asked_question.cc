@@ -56,12 +56,6 @@ std::string note_of(const std::vector<std::string>& phrases) {
                      phrases.size() == 1 ? "phrase" : "phrases", all);
 }
 
-std::vector<Index> ids_of(const index::WordScores& found) {
-  std::vector<Index> ids;
-  for (const auto& [id, score] : found) ids.push_back(id);
-  return ids;
-}
-
 }  // namespace
 
 VectorKinds kinds_of(SearchMode mode, const VectorKinds& has) {
@@ -139,10 +133,15 @@ void AskedQuestion::add_sparse(const SparseEmbedding& question) {
   scores_.sparse = scattered(store_.tokens().match(index_vector(question)));
 }
 
-void AskedQuestion::add_words() {
+/// If the words alone decide, passages below the best ones are left out.
+void AskedQuestion::find_words(std::optional<Index> most) {
   known_ = store_.known(words_);
-  if (query_.mode == SearchMode::lexical) has_passages_ = false;
-  scores_.words = scattered(store_.match(index::any_of(known_.terms)));
+  const bool is_lexical = query_.mode == SearchMode::lexical;
+  const bool is_restricted =
+      !query_.within.empty() || !query_.filter.empty() || !words_.phrases().empty();
+  if (is_lexical) has_passages_ = false;
+  scores_.words = scattered(is_lexical && !is_restricted && most ? store_.best(known_.terms, *most)
+                                                                 : store_.match(known_.terms));
 }
 
 /// Scores of the passages in question, 0 for those without. Where there are none so far, they are
@@ -157,7 +156,7 @@ std::vector<float> AskedQuestion::scattered(std::span<const index::PassageScore>
   std::vector<float> scores(passages_.size(), 0.0f);
   auto next = passages_.begin();
   for (const auto& [id, score] : found) {
-    next = std::lower_bound(next, passages_.end(), id);
+    while (next != passages_.end() && *next < id) ++next;
     if (next == passages_.end()) break;
     // Passages that another process has added since the codes were read are not among them.
     if (*next != id) continue;
@@ -167,9 +166,10 @@ std::vector<float> AskedQuestion::scattered(std::span<const index::PassageScore>
 }
 
 std::vector<SearchHit> AskedQuestion::hits() {
-  rank_allowed();
   // Two of three may overlap one that is shown.
-  std::vector<Index> rows = best_rows(kRescored + 3 * passages_for_reranking(query_));
+  const std::int64_t looked_at = kRescored + 3 * passages_for_reranking(query_);
+  rank_allowed(looked_at);
+  std::vector<Index> rows = best_rows(looked_at);
   if (rescores()) rescore(rows);
   std::vector<SearchHit> hits = without_overlaps(rows);
   rerank(query_, hits);
@@ -178,7 +178,7 @@ std::vector<SearchHit> AskedQuestion::hits() {
 }
 
 std::vector<RankedDocument> AskedQuestion::documents() {
-  rank_allowed();
+  rank_allowed(std::nullopt);
   std::vector<Index> rows = rows_of_documents(kRescored + query_.top_k);
   if (rescores()) rescore(rows);
   std::vector<std::string> names = store_.document_names(passages_of(rows));
@@ -198,7 +198,8 @@ std::vector<RankedDocument> AskedQuestion::documents() {
 }
 
 /// If no passage has the phrases, passages with words of them count.
-void AskedQuestion::rank_allowed() {
+void AskedQuestion::rank_allowed(std::optional<Index> most) {
+  if (has_words_) find_words(most);
   find_allowed();
   const bool is_any_allowed = std::find(allowed_.begin(), allowed_.end(), true) != allowed_.end();
   if (is_filtered_away()) {
@@ -206,7 +207,7 @@ void AskedQuestion::rank_allowed() {
   } else if (!is_any_allowed && !words_.phrases().empty()) {
     if (query_.note) query_.note(note_of(words_.phrases()));
     words_ = index::WordQuery(query_.question, index::QuotationMarks::ignored);
-    if (query_.mode == SearchMode::hybrid || query_.mode == SearchMode::lexical) add_words();
+    if (has_words_) find_words(most);
     find_allowed();
   }
   rank();
@@ -216,7 +217,7 @@ void AskedQuestion::find_allowed() {
   allowed_.assign(passages_.size(), true);
   if (!query_.within.empty()) allow_only(passages_within());
   if (!query_.filter.empty()) allow_only(store_.metadata().passages(query_.filter));
-  if (!words_.phrases().empty()) allow_only(ids_of(store_.match(words_.required())));
+  if (!words_.phrases().empty()) allow_only(store_.matching(words_.required()));
 }
 
 bool AskedQuestion::is_filtered_away() const {
