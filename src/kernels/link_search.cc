@@ -1,0 +1,291 @@
+#include "kernels/link_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "core/threads.h"
+#include "kernels/gemm.h"
+#include "kernels/link_bounds.h"
+#include "kernels/link_scan.h"
+#include "kernels/link_scores.h"
+
+namespace longformer::kernels {
+namespace {
+
+/// Keys whose bounds are in the cache at a time, with 256 spans.
+constexpr Index kBoundedKeys = 512;
+/// Blocks with fewer spans before them are computed whole.
+constexpr Index kFewestKeys = 4 * kLinkRows;
+/// A block is computed whole if more than one link of so many stays open, or if so many of them
+/// have to be compared: the score of a link alone takes ten times as long as in a product of
+/// matrices.
+constexpr Index kOpenShare = 4, kComparedShare = 32;
+
+/// A link whose score, without that of the later mention, is at most `value`; later that score.
+struct OpenLink {
+  float value;
+  Index before;
+};
+
+/// Links of one span that may still be the best.
+struct SpanSearch {
+  /// Only links whose value is above it can be the best one.
+  float limit = 0;
+  std::vector<OpenLink> open;
+};
+
+/// Rounded down, so that a limit stays one.
+float below(double value) {
+  return std::nextafter(static_cast<float>(value), -std::numeric_limits<float>::infinity());
+}
+
+/// The search for a block of kLinkRows spans.
+class BlockSearch {
+ public:
+  BlockSearch(const SpanLinks& links, const LinkBounds& bounds, Index begin)
+      : links_(links), bounds_(bounds), begin_(begin), spans_(at(kLinkRows)) {}
+
+  /// Writes the best links of the block's spans; false where bounds do not help.
+  bool run(std::span<Index> best) {
+    if (!bound()) return false;
+    for (Index row = 0; row < kLinkRows; ++row) {
+      compare(row, best[at(row)]);
+      if (computed_ > kLinkRows * (end() / kComparedShare)) return false;
+    }
+    settle(best);
+    return true;
+  }
+  /// Links whose score was computed.
+  Index computed() const { return computed_; }
+
+ private:
+  Index end() const { return begin_ + kLinkRows; }
+  const float* mentions() const { return links_.mentions.data<float>(); }
+
+  /// Finds the open links of all spans; the nearest first, among which the best ones mostly are.
+  bool bound() {
+    for (Index row = 0; row < kLinkRows; ++row) {
+      const Index u = begin_ + row;
+      if (!std::isfinite(bounds_.margins[at(u)])) return false;
+      spans_[at(row)].limit = below(-static_cast<double>(mentions()[u]) - bounds_.margins[at(u)]);
+    }
+    std::vector<float> upper(at(kLinkRows * kBoundedKeys));
+    const Index most = kLinkRows * (end() / kOpenShare);
+    Index open = 0;
+    for (Index last = end(); last > 0; last -= std::min(last, kBoundedKeys)) {
+      const Index first = std::max<Index>(0, last - kBoundedKeys);
+      gemm({.m = kLinkRows, .n = last - first, .k = bounds_.width, .transpose_b = true},
+           bounds_.queries.data() + begin_ * bounds_.width,
+           bounds_.keys.data() + first * bounds_.width, upper.data());
+      for (Index row = 0; row < kLinkRows; ++row) {
+        const Index keys = std::min(last, begin_ + row) - first;
+        if (keys <= 0) continue;
+        const std::span<const float> values(upper.data() + row * (last - first), at(keys));
+        const Index more = take_open(row, first, values);
+        if (more < 0) return false;
+        open += more;
+      }
+      if (open > most) return false;
+    }
+    return true;
+  }
+
+  /// Appends the links of `values`, upper bounds of those with spans from `first` on, that are
+  /// open; returns their number, −1 for one that is not finite.
+  Index take_open(Index row, Index first, std::span<const float> values) {
+    SpanSearch& span = spans_[at(row)];
+    places_.clear();
+    places_above(values, span.limit, places_);
+    const Index u = begin_ + row;
+    const double rest = 2 * static_cast<double>(bounds_.query_rest(u));
+    const double margin = 2 * bounds_.margins[at(u)];
+    for (const Index place : places_) {
+      const float value = values[at(place)];
+      if (!std::isfinite(value)) return -1;
+      const double lowest = static_cast<double>(value) -
+                            rest * static_cast<double>(bounds_.key_rest(first + place)) - margin;
+      if (lowest > static_cast<double>(span.limit)) span.limit = below(lowest);
+      span.open.push_back({value, first + place});
+    }
+    return std::ssize(places_);
+  }
+
+  /// The scores of open links, the most promising first, until no other can be better.
+  void compare(Index row, Index& best) {
+    SpanSearch& span = spans_[at(row)];
+    const Index u = begin_ + row;
+    std::erase_if(span.open, [&](const OpenLink& link) { return link.value <= span.limit; });
+    // A heap, since few of them are taken.
+    const auto less = [](const OpenLink& a, const OpenLink& b) { return a.value < b.value; };
+    std::make_heap(span.open.begin(), span.open.end(), less);
+    const double rounding = bounds_.roundings[at(u)];
+    const double nothing = -static_cast<double>(mentions()[u]);
+    double highest = nothing - rounding;
+    std::vector<OpenLink> compared;
+    for (auto last = span.open.end(); last != span.open.begin();) {
+      if (span.open.front().value <= span.limit) break;
+      std::pop_heap(span.open.begin(), last--, less);
+      compared.push_back({value_of(u, last->before), last->before});
+      highest = std::max(highest, static_cast<double>(compared.back().value));
+      span.limit = std::max(span.limit, below(highest - rounding - bounds_.margins[at(u)]));
+    }
+    computed_ += std::ssize(compared);
+    span.open = std::move(compared);
+    // Links so near to the best, or to nothing, that rounding decides between them.
+    std::erase_if(span.open, [&](const OpenLink& link) {
+      return static_cast<double>(link.value) < highest - 2 * rounding;
+    });
+    best = -1;
+    if (span.open.size() == 1 && highest > nothing + 2 * rounding) {
+      best = span.open[0].before;
+      span.open.clear();
+    }
+  }
+
+  float value_of(Index u, Index v) const {
+    const Index width = links_.start_key.columns();
+    const auto product = [&](const Tensor& query, const Tensor& key) {
+      return row_product({query.data<float>() + u * width, at(width)},
+                         {key.data<float>() + v * width, at(width)});
+    };
+    return links_.scale * (product(links_.start_query, links_.start_key) +
+                           product(links_.end_query, links_.end_key)) +
+           mentions()[v];
+  }
+
+  /// Decides what rounding decides as unbounded_antecedents() does: by a product of as many rows,
+  /// of which oneDNN rounds each element alike if there are enough columns.
+  void settle(std::span<Index> best) {
+    std::map<Index, Index> column_of;
+    for (const SpanSearch& span : spans_) {
+      for (const OpenLink& link : span.open) column_of.emplace(link.before, 0);
+    }
+    if (column_of.empty()) return;
+    std::vector<Index> keys;
+    for (auto& [before, column] : column_of) {
+      column = std::ssize(keys);
+      keys.push_back(before);
+    }
+    if (std::ssize(keys) < kLinkRows) keys.resize(at(kLinkRows), keys.front());
+    const std::vector<float> products = products_with(keys);
+    for (Index row = 0; row < kLinkRows; ++row) {
+      std::vector<OpenLink>& open = spans_[at(row)].open;
+      std::sort(open.begin(), open.end(),
+                [](const OpenLink& a, const OpenLink& b) { return a.before < b.before; });
+      const float own = mentions()[begin_ + row];
+      float highest = 0;
+      for (const OpenLink& link : open) {
+        float score = products[at(row * std::ssize(keys) + column_of.at(link.before))];
+        score += own + mentions()[link.before];
+        if (!better_link(score, highest)) continue;
+        highest = score;
+        best[at(row)] = link.before;
+      }
+    }
+  }
+
+  /// The products of all spans of the block with the keys of these, as link_products() makes them.
+  std::vector<float> products_with(std::span<const Index> keys) const {
+    const Index width = links_.start_key.columns();
+    const auto chosen = [&](const Tensor& key) {
+      Tensor rows({std::ssize(keys), width}, DType::f32);
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        std::copy_n(key.data<float>() + keys[i] * width, width,
+                    rows.data<float>() + static_cast<Index>(i) * width);
+      }
+      return rows;
+    };
+    const Tensor start = chosen(links_.start_key), end_key = chosen(links_.end_key);
+    SpanLinks few = {.mentions = links_.mentions,
+                     .start_query = links_.start_query,
+                     .end_query = links_.end_query,
+                     .start_key = start,
+                     .end_key = end_key,
+                     .scale = links_.scale};
+    std::vector<float> products(at(kLinkRows * std::ssize(keys)));
+    link_products(few, {begin_, end()}, std::ssize(keys), products.data());
+    return products;
+  }
+
+  const SpanLinks& links_;
+  const LinkBounds& bounds_;
+  Index begin_;
+  std::vector<SpanSearch> spans_;
+  std::vector<Index> places_;
+  Index computed_ = 0;
+};
+
+/// The best links of spans [rows) from all their scores.
+void all_links(const SpanLinks& links, RowRange rows, int threads, std::span<Index> best) {
+  std::vector<float> scores(at((rows.end - rows.begin) * rows.end));
+  link_products(links, rows, rows.end, scores.data());
+  parallel_for(threads, rows.end - rows.begin, [&](Index row) {
+    const Index u = rows.begin + row;
+    float* own = scores.data() + row * rows.end;
+    add_mentions(links, u, own);
+    float highest = 0;
+    best[at(row)] = -1;
+    for (Index v = 0; v < u; ++v) {
+      if (!better_link(own[v], highest)) continue;
+      highest = own[v];
+      best[at(row)] = v;
+    }
+  });
+}
+
+RowRange block_of(Index number, Index count) {
+  return {number * kLinkRows, std::min(count, (number + 1) * kLinkRows)};
+}
+
+std::span<Index> part_of(std::vector<Index>& best, RowRange rows) {
+  return std::span(best).subspan(at(rows.begin), at(rows.end - rows.begin));
+}
+
+Index links_before(RowRange rows) {
+  return (rows.end * (rows.end - 1) - rows.begin * (rows.begin - 1)) / 2;
+}
+
+}  // namespace
+
+std::vector<Index> bounded_antecedents(const SpanLinks& links, Index directions, int threads,
+                                       LinkCounts* counts) {
+  const Index count = links.size();
+  std::vector<Index> best(at(count), -1);
+  const Index blocks = (count + kLinkRows - 1) / kLinkRows;
+  std::vector<Index> computed(at(blocks), -1);
+  if (count > kFewestKeys) {
+    const LinkBounds bounds = link_bounds(links, directions, threads);
+    // The last blocks take longest, so they begin first.
+    parallel_for(threads, blocks, [&](Index number) {
+      const RowRange rows = block_of(blocks - 1 - number, count);
+      if (rows.begin < kFewestKeys || rows.end - rows.begin < kLinkRows) return;
+      BlockSearch search(links, bounds, rows.begin);
+      if (search.run(part_of(best, rows))) computed[at(blocks - 1 - number)] = search.computed();
+    });
+  }
+  for (Index number = 0; number < blocks; ++number) {
+    const RowRange rows = block_of(number, count);
+    const bool whole = computed[at(number)] < 0;
+    if (whole) all_links(links, rows, threads, part_of(best, rows));
+    if (counts == nullptr) continue;
+    counts->all += links_before(rows);
+    counts->computed += whole ? links_before(rows) : computed[at(number)];
+  }
+  return best;
+}
+
+std::vector<Index> unbounded_antecedents(const SpanLinks& links, int threads) {
+  const Index count = links.size();
+  std::vector<Index> best(at(count), -1);
+  for (Index begin = 0; begin < count; begin += kLinkRows) {
+    const RowRange rows = {begin, std::min(count, begin + kLinkRows)};
+    all_links(links, rows, threads, part_of(best, rows));
+  }
+  return best;
+}
+
+}  // namespace longformer::kernels
