@@ -142,7 +142,7 @@ class SearchRun {
   /// reported.
   void compare(const SearchOptions& found, const SearchOptions& wanted) {
     const auto differ = [&](bool given, const std::string& has, const std::string& option,
-                               const std::string& value) {
+                            const std::string& value) {
       if (given) {
         throw Error(
             fmt::format("index '{}' has passages {}, {} asks for {}: leave the option out "

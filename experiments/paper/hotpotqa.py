@@ -24,8 +24,8 @@ from experiment import data_sets
 
 EPOCHS, RATE, BATCH = 4, 1e-4, 4
 FLAGS = ["--task", "multihop", "--learning-rate", RATE, "--head-learning-rate", 5 * RATE,
-         "--gradient-accumulation-steps", BATCH, "--warmup-ratio", 0.1, "--save-strategy", "no",
-         "--overwrite-output-dir", "--skip-invalid", "--bf16"]
+         "--gradient-accumulation-steps", BATCH, "--warmup-ratio", 0.1, "--save-strategy", "epoch",
+         "--save-total-limit", 1, "--resume-from-checkpoint", "last", "--skip-invalid", "--bf16"]
 # Equal weights would not do: the losses of the evidence, means over its marks, then hardly move the
 # encoder.
 WEIGHTS = ["--loss-weights", "1,5,10,10"]
