@@ -94,6 +94,7 @@ void tell_failure(const char* name, const std::string& question, const Error& er
   messages.error(fmt::format("question {}: {}", in_quotes(question), advised(error)));
   if (!results.has_rows()) return;
   results.add(JsonLine().add(name, question).add("error", advised(error)));
+  results.flush();
 }
 
 std::string documents_text(const std::vector<IndexedDocument>& documents, bool json) {

@@ -86,8 +86,10 @@ GenerateBenchResult bench_generate(const GenerateBenchOptions& options) {
   const LoadOptions load = {.dtype = options.dtype, .threads = options.threads};
   const Model model = options.config.empty() ? Model::load(options.model, load)
                                              : Model::random(options.config, load);
-  const TextGenerator generator = TextGenerator::of(model, "");
   const models::EncoderConfig& config = model.implementation().config;
+  require(config.decoder.has_value(), "{}: model_type: expected one that writes texts, found {}",
+          file, config.model_type());
+  const TextGenerator generator = TextGenerator::of(model, "");
   std::vector<std::int32_t> ids(static_cast<std::size_t>(options.n));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids[i] = static_cast<std::int32_t>(random_bits(7, i) %

@@ -115,7 +115,7 @@ std::span<const std::byte> Statement::bytes(int column) const {
 }
 
 Database::Database(const std::string& file, Access access)
-    : file_(file.empty() ? "index in memory" : file) {
+    : file_(file.empty() ? "index in memory" : file), access_(access) {
   const int mode = access == Access::read     ? SQLITE_OPEN_READONLY
                    : access == Access::change ? SQLITE_OPEN_READWRITE
                                               : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
@@ -126,6 +126,7 @@ Database::Database(const std::string& file, Access access)
   if (code != SQLITE_OK) fail_with(file_, code, sqlite3_errmsg(handle));
   sqlite3_busy_timeout(handle, kPatienceMilliseconds);
   register_tokenizer(handle);
+  if (access == Access::read) begin_reading();
 }
 
 Statement Database::prepare(std::string_view sql) const {
@@ -134,6 +135,17 @@ Statement Database::prepare(std::string_view sql) const {
                                       &statement, nullptr);
   if (code != SQLITE_OK) fail_with(file_, code, sqlite3_errmsg(handle_.get()));
   return {statement, file_};
+}
+
+void Database::begin_reading() const {
+  constexpr const char* kRead = "PRAGMA data_version";
+  const auto read = [&] { return sqlite3_exec(handle_.get(), kRead, nullptr, nullptr, nullptr); };
+  // A reader may not take back what a killed writer left, so a connection that may does it.
+  if (access_ == Access::read && (read() & 0xff) == SQLITE_READONLY) {
+    Database(file_, Access::change).run(kRead);
+  }
+  const int code = read();
+  if (code != SQLITE_OK) fail_with(file_, code, sqlite3_errmsg(handle_.get()));
 }
 
 void Database::run(const char* sql) const {
@@ -153,9 +165,17 @@ std::int64_t Database::version() const {
 Snapshot::Snapshot(const Database& database) : database_(database) {
   // Unlike BEGIN it may stand in a transaction.
   database_.run("SAVEPOINT snapshot");
+  try {
+    database_.begin_reading();
+  } catch (...) {
+    release();
+    throw;
+  }
 }
 
-Snapshot::~Snapshot() {
+Snapshot::~Snapshot() { release(); }
+
+void Snapshot::release() const {
   try {
     database_.run("RELEASE snapshot");
   } catch (const Error&) {

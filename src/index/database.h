@@ -56,7 +56,8 @@ class Database {
  public:
   /// An empty name is a database in memory. Throws Error for a file that cannot be opened or
   /// written; what is in it is looked at by the first statement. A lock of another process is
-  /// waited for.
+  /// waited for. What a killed process left half written is taken back, which needs a file that can
+  /// be written.
   Database(const std::string& file, Access access);
 
   const std::string& file() const { return file_; }
@@ -69,12 +70,15 @@ class Database {
   std::int64_t changes() const;
   /// A number that changes whenever another connection has written.
   std::int64_t version() const;
+  /// Reads something, so that a lock is held from here on where a Snapshot is open.
+  void begin_reading() const;
 
  private:
   struct Close {
     void operator()(sqlite3* handle) const;
   };
   std::string file_;
+  Access access_;
   std::unique_ptr<sqlite3, Close> handle_;
 };
 
@@ -88,6 +92,8 @@ class Snapshot {
   ~Snapshot();
 
  private:
+  void release() const;
+
   const Database& database_;
 };
 

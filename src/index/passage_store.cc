@@ -204,10 +204,25 @@ void PassageStore::read_words(const std::optional<std::string>& language, bool w
           file(), error.what());
     }
   }
-  language_ = made_words(database_).second;
+  use_language(made_words(database_).second);
   if (language_ != found) former_language_ = found;
+}
+
+void PassageStore::use_language(const std::string& language) const {
+  language_ = language;
   splitter_ = std::make_unique<text::WordSplitter>(language_);
   words_.use(*splitter_);
+}
+
+std::unique_ptr<Snapshot> PassageStore::snapshot() const {
+  auto snapshot = std::make_unique<Snapshot>(database_);
+  const auto [version, language] = made_words(database_);
+  require(version == kWordsVersion,
+          "{}: expected words of version {}, found version {}, which another program has made "
+          "meanwhile; open it again",
+          file(), kWordsVersion, version);
+  if (language != language_) use_language(language);
+  return snapshot;
 }
 
 Settings PassageStore::settings() const {

@@ -167,6 +167,9 @@ class PassageStore {
   /// The vectors of some passages behind each other. Throws Error where one is damaged.
   std::vector<float> vectors(std::span<const Index> ids, Index width) const;
 
+  /// All that is read while it lives is of one state of the index, also of words that another
+  /// process has made again for another language.
+  std::unique_ptr<Snapshot> snapshot() const;
   KnownWords known(const WordQuery& words) const;
   /// BM25 (k1 1.2, b 0.75) of all passages that have any of some words or phrases, in ascending
   /// order of ids. Like best() and known() it does not see what together() has in work.
@@ -196,6 +199,7 @@ class PassageStore {
   /// Documents with a canonically equivalent name: a file system may have decomposed letters.
   std::vector<Index> find_equivalent(const std::string& name) const;
   void read_words(const std::optional<std::string>& language, bool writes);
+  void use_language(const std::string& language) const;
 
   /// The columns of a document, as document_of() reads them, and what stands behind them.
   Statement document_rows(std::string_view condition) const;
@@ -206,9 +210,9 @@ class PassageStore {
   mutable WordIndex words_;
   /// Whether the file has the places of documents.
   bool has_places_ = false;
-  std::string language_;
+  mutable std::string language_;
   std::optional<std::string> former_language_;
-  std::unique_ptr<text::WordSplitter> splitter_;
+  mutable std::unique_ptr<text::WordSplitter> splitter_;
   /// text_bytes() of a version of the documents, without what this object has changed since.
   mutable std::optional<Index> bytes_;
   mutable Index bytes_version_ = 0;

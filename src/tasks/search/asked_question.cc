@@ -97,6 +97,7 @@ MultiVectorCost cost_of(Index vectors, Index width, int threads) {
 
 AskedQuestion::AskedQuestion(const index::PassageStore& store, SearchQuery query)
     : store_(store),
+      snapshot_(store.snapshot()),
       query_(std::move(query)),
       words_(query_.question,
              query_.phrases ? index::QuotationMarks::phrases : index::QuotationMarks::ignored) {
@@ -172,6 +173,7 @@ std::vector<SearchHit> AskedQuestion::hits() {
   std::vector<Index> rows = best_rows(looked_at);
   if (rescores()) rescore(rows);
   std::vector<SearchHit> hits = without_overlaps(rows);
+  snapshot_.reset();
   rerank(query_, hits);
   mark(hits);
   return hits;
@@ -192,7 +194,9 @@ std::vector<RankedDocument> AskedQuestion::documents() {
   }
   if (query_.reranker != nullptr) {
     best.resize(std::min(best.size(), static_cast<std::size_t>(query_.rerank_depth)));
-    rerank(query_, texts_of(best), ranked);
+    const auto texts = texts_of(best);
+    snapshot_.reset();
+    rerank(query_, texts, ranked);
   }
   return ranked;
 }

@@ -1,6 +1,7 @@
 // One question to an index: its scores for all passages, their order, and the hits.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -70,6 +71,8 @@ class AskedQuestion {
   void mark(std::vector<SearchHit>& hits) const;
 
   const index::PassageStore& store_;
+  /// Until the hits are found: a reranker takes long, and others want to write.
+  std::unique_ptr<index::Snapshot> snapshot_;
   const SearchQuery query_;
   index::WordQuery words_;
   index::KnownWords known_;
