@@ -208,6 +208,8 @@ void IndexFile::check() const {
 SearchIndex IndexFile::open(const Embedder& embedder, const SearchOptions& options) const {
   if (!reads_documents) return SearchIndex::open(name, embedder, options.language);
   if (name.empty()) return SearchIndex(embedder, options);
+  // A new file that no document can come into would refuse better options.
+  if (!fs::exists(name)) static_cast<void>(SearchIndex(embedder, options).prepare(embedder, ""));
   return SearchIndex::edit(name, embedder, options);
 }
 

@@ -1,7 +1,6 @@
 #include "longformer/search.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "core/error.h"
@@ -226,10 +225,6 @@ SearchIndex SearchIndex::open(const std::string& file, const Embedder& embedder,
 
 SearchIndex SearchIndex::edit(const std::string& file, const Embedder& embedder,
                               const SearchOptions& options) {
-  // A file that no document can come into would refuse better options.
-  if (!file.empty() && !std::filesystem::exists(file)) {
-    static_cast<void>(SearchIndex(embedder, options).prepare(embedder, ""));
-  }
   auto contents = std::make_unique<Contents>(file, Access::write, options.language);
   if (contents->store.settings().empty()) {
     const VectorKinds kinds = *completed(options, embedder).vectors;
