@@ -106,7 +106,7 @@ class AttentionWork {
     std::int64_t sum = 0;
     for (const Tensor* tensor : {&query_, &key_, &value_, &out_, &logsumexp_, &out_gradient_,
                                  &gradients_[0], &gradients_[1], &gradients_[2]}) {
-      if (!tensor->empty()) sum += tensor->size() * element_size(tensor->dtype());
+      if (!tensor->empty()) sum += static_cast<std::int64_t>(tensor->bytes());
     }
     return sum;
   }

@@ -61,6 +61,7 @@ GenerateBenchResult bench_language_model(const GenerateBenchOptions& options,
           config_file);
   const auto weights =
       has_weights ? models::Weights::open(options.model, {}) : models::Weights::drawn(1);
+  const std::int64_t piece = config.reads_whole() ? options.n : std::min(kPiece, options.n);
   GenerateBenchResult result = {.options = options};
   with_threads(threads, [&] {
     const models::LanguageModel model(config, weights, dtype);
@@ -77,7 +78,6 @@ GenerateBenchResult bench_language_model(const GenerateBenchOptions& options,
       }
       Reader reader(model, context);
       double seconds = 0;
-      const std::int64_t piece = config.reads_whole() ? options.n : kPiece;
       for (std::int64_t begin = 0; begin < options.n; begin += piece) {
         const auto count = static_cast<std::size_t>(std::min(piece, options.n - begin));
         seconds += reader.read(std::span(ids).subspan(static_cast<std::size_t>(begin), count));
@@ -104,8 +104,7 @@ GenerateBenchResult bench_language_model(const GenerateBenchOptions& options,
   result.step_bytes = static_cast<double>(models::parameter_count(config)) *
                           static_cast<double>(element_size(dtype)) +
                       static_cast<double>(state_bytes(config));
-  result.least_bytes = least_reading_bytes(
-      config, config.reads_whole() ? options.n : std::min(kPiece, options.n), dtype);
+  result.least_bytes = least_reading_bytes(config, piece, dtype);
   result.read_bytes_per_second = read_rate(threads);
   return result;
 }

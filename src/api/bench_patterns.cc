@@ -37,7 +37,7 @@ struct Layer {
 
 std::int64_t bytes_of(std::span<const Tensor> tensors) {
   std::int64_t bytes = 0;
-  for (const Tensor& tensor : tensors) bytes += tensor.size() * element_size(tensor.dtype());
+  for (const Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.bytes());
   return bytes;
 }
 

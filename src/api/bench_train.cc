@@ -8,6 +8,7 @@
 #include "core/memory.h"
 #include "core/random.h"
 #include "core/threads.h"
+#include "engine/run/least_memory.h"
 #include "engine/run/model_cost.h"
 #include "engine/training/adapter_training.h"
 #include "engine/training/trained_model.h"
@@ -23,9 +24,6 @@ namespace longformer {
 namespace {
 
 constexpr double kLabelled = 0.15;
-/// Memory of the code of a step after its first run, oneDNN's own and compiled: measured with tiny
-/// models in fp32 (13 MB) and bf16 (8 MB).
-constexpr std::int64_t kCodeBytes = std::int64_t{10} << 20;
 
 /// One document of random tokens of which some are to be guessed.
 engine::TrainingBatch random_batch(const models::EncoderConfig& config, std::int64_t n) {

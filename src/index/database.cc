@@ -25,13 +25,17 @@ void require_no_known_kind(const std::string& path) {
   if (count > 0) require_no_other_kind(path, "a search index", {bytes.data(), count}, "an SQLite");
 }
 
+[[noreturn]] void fail_damaged_file(const std::string& file) {
+  fail("{}: expected a whole search index, found a damaged one; make it anew", file);
+}
+
 [[noreturn]] void fail_with(const std::string& file, int code, const char* message) {
   switch (code & 0xff) {
     case SQLITE_NOTADB:
       require_no_known_kind(file);
       fail("{}: expected a search index, found another kind of file", file);
     case SQLITE_CORRUPT:
-      fail("{}: expected a whole search index, found a damaged one; make it anew", file);
+      fail_damaged_file(file);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       fail("{}: another process has been writing this index for {} s", file,
@@ -136,6 +140,8 @@ Statement Database::prepare(std::string_view sql) const {
   if (code != SQLITE_OK) fail_with(file_, code, sqlite3_errmsg(handle_.get()));
   return {statement, file_};
 }
+
+void Database::fail_damaged() const { fail_damaged_file(file_); }
 
 void Database::begin_reading() const {
   constexpr const char* kRead = "PRAGMA data_version";

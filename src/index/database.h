@@ -70,6 +70,8 @@ class Database {
   std::int64_t changes() const;
   /// A number that changes whenever another connection has written.
   std::int64_t version() const;
+  /// Throws the Error of a file whose parts do not belong together.
+  [[noreturn]] void fail_damaged() const;
   /// Reads something, so that a lock is held from here on where a Snapshot is open.
   void begin_reading() const;
 

@@ -39,10 +39,6 @@ Index places_in(std::span<const std::uint8_t> bytes) {
   return count;
 }
 
-[[noreturn]] void fail_damaged_words(const Database& database) {
-  fail("{}: expected a whole search index, found a damaged one; make it anew", database.file());
-}
-
 }  // namespace
 
 std::span<const std::uint8_t> unsigned_bytes(std::span<const std::byte> bytes) {
@@ -69,11 +65,9 @@ SegmentCursor::SegmentCursor(const Database& database, const WordSegment& segmen
       starts_(database.prepare("SELECT pgno FROM words_idx WHERE segid = ? AND term <= ? "
                                "ORDER BY term DESC LIMIT 1")) {}
 
-void SegmentCursor::fail_damaged() const { fail_damaged_words(*database_); }
-
 std::uint64_t SegmentCursor::long_varint(std::size_t& place) const {
   const std::uint64_t value = read_varint(leaf_.first(content_end_), place);
-  if (place > content_end_) fail_damaged();
+  if (place > content_end_) database_->fail_damaged();
   return value;
 }
 
@@ -91,25 +85,25 @@ void SegmentCursor::drop(std::size_t count) {
 void SegmentCursor::read_page() {
   leaf_ = unsigned_bytes(pages_.bytes(1));
   if (pages_.integer(0) != (segment_.id << kPageBits) + page_ || leaf_.size() < kLeafHeader) {
-    fail_damaged();
+    database_->fail_damaged();
   }
   content_end_ = big_endian_16(leaf_, 2);
-  if (content_end_ < kLeafHeader || content_end_ > leaf_.size()) fail_damaged();
+  if (content_end_ < kLeafHeader || content_end_ > leaf_.size()) database_->fail_damaged();
 }
 
 /// The page of a list that goes on: up to its first word, if it has one.
 bool SegmentCursor::read_next_page() {
   if (page_ >= segment_.last_page) return false;
   ++page_;
-  if (!pages_.step()) fail_damaged();
+  if (!pages_.step()) database_->fail_damaged();
   read_page();
   std::size_t index = content_end_;
   goes_on_ = index == leaf_.size();
   list_end_ = goes_on_ ? content_end_ : read_varint(leaf_, index);
-  if (list_end_ < kLeafHeader || list_end_ > content_end_) fail_damaged();
+  if (list_end_ < kLeafHeader || list_end_ > content_end_) database_->fail_damaged();
   const std::size_t first = big_endian_16(leaf_, 0);
   place_ = first == 0 ? list_end_ : first;
-  if (place_ < kLeafHeader) fail_damaged();
+  if (place_ < kLeafHeader) database_->fail_damaged();
   passage_ = 0;
   return true;
 }
@@ -125,18 +119,18 @@ bool SegmentCursor::find(std::string_view word) {
   const Index first_row = segment_.id << kPageBits;
   pages_.reset();
   pages_.bind(1, first_row + page_).bind(2, first_row + segment_.last_page);
-  if (!pages_.step()) fail_damaged();
+  if (!pages_.step()) database_->fail_damaged();
   read_page();
   std::string term;
   std::size_t place = 0;
   for (std::size_t index = content_end_; index < leaf_.size();) {
     const bool is_first = place == 0;
     place += read_varint(leaf_, index);
-    if (place < kLeafHeader || place >= content_end_) fail_damaged();
+    if (place < kLeafHeader || place >= content_end_) database_->fail_damaged();
     std::size_t byte = place;
     const std::uint64_t kept = is_first ? 0 : varint(byte);
     const std::uint64_t size = varint(byte);
-    if (kept > term.size() || size > content_end_ - byte) fail_damaged();
+    if (kept > term.size() || size > content_end_ - byte) database_->fail_damaged();
     term.resize(kept);
     term.append(reinterpret_cast<const char*>(leaf_.data()) + byte, size);
     if (term < wanted) continue;
@@ -144,7 +138,7 @@ bool SegmentCursor::find(std::string_view word) {
     place_ = byte + size;
     goes_on_ = index == leaf_.size();
     list_end_ = goes_on_ ? content_end_ : place + read_varint(leaf_, index);
-    if (list_end_ > content_end_) fail_damaged();
+    if (list_end_ > content_end_) database_->fail_damaged();
     passage_ = 0;
     return true;
   }
@@ -174,7 +168,7 @@ void SegmentCursor::read_postings() {
     passage_ += static_cast<Index>(varint(place_));
     // The last bit tells of a removal.
     const std::size_t bytes = varint(place_) >> 1;
-    if (place_ > list_end_) fail_damaged();
+    if (place_ > list_end_) database_->fail_damaged();
     Posting& posting = batch_[read++];
     posting.passage = passage_;
     if (bytes > list_end_ - place_) {
@@ -195,7 +189,7 @@ Index SegmentCursor::count_places(std::size_t bytes) {
     count += places_in(leaf_.subspan(from, here));
     bytes -= here;
     if (bytes == 0) return count;
-    if (!goes_on_ || !read_next_page()) fail_damaged();
+    if (!goes_on_ || !read_next_page()) database_->fail_damaged();
     from = kLeafHeader;
   }
 }
@@ -213,7 +207,7 @@ void PostingReader::read_segments() {
   constexpr std::uint8_t kLaterForm = 0xff;
   Statement rows = database_.prepare("SELECT block FROM words_data WHERE id = ?");
   const auto read = [&](Index row, std::vector<std::uint8_t>& bytes) {
-    if (!rows.bind(1, row).step()) fail_damaged_words(database_);
+    if (!rows.bind(1, row).step()) database_.fail_damaged();
     const auto found = unsigned_bytes(rows.bytes(0));
     bytes.assign(found.begin(), found.end());
     rows.reset();
@@ -222,7 +216,7 @@ void PostingReader::read_segments() {
   std::size_t place = 0;
   const auto next = [&] {
     const auto value = static_cast<Index>(read_varint(bytes, place));
-    if (place > bytes.size() || value < 0) fail_damaged_words(database_);
+    if (place > bytes.size() || value < 0) database_.fail_damaged();
     return value;
   };
   read(kTotalsRow, bytes);
@@ -244,7 +238,7 @@ void PostingReader::read_segments() {
       WordSegment& one = segments.emplace_back();
       for (Index* field : {&one.id, &one.first_page, &one.last_page}) {
         *field = next();
-        if (*field > kMostInStructure) fail_damaged_words(database_);
+        if (*field > kMostInStructure) database_.fail_damaged();
       }
     }
     std::reverse(segments.begin(), segments.end());

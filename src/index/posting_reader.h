@@ -52,7 +52,6 @@ class SegmentCursor {
   std::uint64_t long_varint(std::size_t& place) const;
   bool find(std::string_view word);
   Index count_places(std::size_t bytes);
-  [[noreturn]] void fail_damaged() const;
 
   const Database* database_;
   WordSegment segment_;

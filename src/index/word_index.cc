@@ -61,10 +61,6 @@ class Bm25 {
   double mean_length_;
 };
 
-void WordIndex::fail_damaged() const {
-  fail("{}: expected a whole search index, found a damaged one; make it anew", database_.file());
-}
-
 void WordIndex::note_version() {
   const Index version = database_.version();
   if (version == version_) return;
@@ -121,7 +117,8 @@ std::vector<Index> WordIndex::count(std::span<const std::string> terms) {
 
 void WordIndex::read_lengths(std::size_t block) {
   auto& lengths = lengths_[block];
-  lengths = std::make_unique<Lengths>();
+  if (!lengths) lengths = std::make_unique<Lengths>();
+  lengths->fill(0);
   Statement rows = database_.prepare("SELECT id, sz FROM words_docsize WHERE id BETWEEN ? AND ?");
   const auto first = static_cast<Index>(block * kBlock);
   for (rows.bind(1, first).bind(2, first + Index{kBlock} - 1); rows.step();) {
@@ -135,27 +132,23 @@ void WordIndex::read_lengths(std::size_t block) {
 void WordIndex::add(std::span<const Posting> postings, const Bm25& bm25, double rarity,
                     Blocks<Scores>& to) {
   std::size_t block = std::numeric_limits<std::size_t>::max();
-  const std::uint32_t* lengths = nullptr;
+  Lengths* lengths = nullptr;
   double* scores = nullptr;
-  const auto read = [&] {
-    read_lengths(block);
-    lengths = lengths_[block]->data();
-  };
   for (const auto& [passage, count] : postings) {
     const auto id = static_cast<std::size_t>(passage);
     const std::size_t row = id % kBlock;
     if (id / kBlock != block) {
       block = id / kBlock;
-      if (block >= to.size()) fail_damaged();
+      if (block >= to.size()) database_.fail_damaged();
       if (!to[block]) to[block] = std::make_unique<Scores>();
       scores = to[block]->data();
       if (!lengths_[block]) read_lengths(block);
-      lengths = lengths_[block]->data();
+      lengths = lengths_[block].get();
     }
     // A passage that was put in after its neighbours were read.
-    if (lengths[row] == 0) read();
-    if (lengths[row] == 0) fail_damaged();
-    scores[row] += bm25(rarity, count, lengths[row]);
+    if ((*lengths)[row] == 0) read_lengths(block);
+    if ((*lengths)[row] == 0) database_.fail_damaged();
+    scores[row] += bm25(rarity, count, (*lengths)[row]);
   }
 }
 
@@ -166,7 +159,7 @@ WordIndex::Blocks<WordIndex::Scores> WordIndex::score(std::span<const std::strin
   PostingReader reader(database_);
   Statement last = database_.prepare("SELECT max(id) FROM words_docsize");
   last.step();
-  if (last.integer(0) < 0 || last.integer(0) > kLargestId) fail_damaged();
+  if (last.integer(0) < 0 || last.integer(0) > kLargestId) database_.fail_damaged();
   Blocks<Scores> scores(static_cast<std::size_t>(last.integer(0)) / kBlock + 1);
   if (lengths_.size() < scores.size()) lengths_.resize(scores.size());
   const Bm25 bm25(reader.passages(), reader.words());

@@ -48,7 +48,6 @@ class WordIndex {
   using Blocks = std::vector<std::unique_ptr<Block>>;
   using Use = std::function<void(std::span<const Posting>)>;
 
-  [[noreturn]] void fail_damaged() const;
   void note_version();
   void each(PostingReader& reader, const std::string& term, const Use& use);
   void each_by_match(const std::string& term, const Use& use) const;

@@ -190,16 +190,8 @@ class BlockSearch {
 
   /// The products of all spans of the block with the keys of these, as link_products() makes them.
   std::vector<float> products_with(std::span<const Index> keys) const {
-    const Index width = links_.start_key.columns();
-    const auto chosen = [&](const Tensor& key) {
-      Tensor rows({std::ssize(keys), width}, DType::f32);
-      for (std::size_t i = 0; i < keys.size(); ++i) {
-        std::copy_n(key.data<float>() + keys[i] * width, width,
-                    rows.data<float>() + static_cast<Index>(i) * width);
-      }
-      return rows;
-    };
-    const Tensor start = chosen(links_.start_key), end_key = chosen(links_.end_key);
+    const Tensor start = gathered_rows(links_.start_key, keys, {});
+    const Tensor end_key = gathered_rows(links_.end_key, keys, {});
     SpanLinks few = {.mentions = links_.mentions,
                      .start_query = links_.start_query,
                      .end_query = links_.end_query,

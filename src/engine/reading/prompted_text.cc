@@ -93,4 +93,9 @@ std::vector<CharacterSpan> spans_of(std::string_view text, const Encoding& encod
   return spans;
 }
 
+std::vector<CharacterSpan> passage_spans(std::string_view text, const Encoding& encoding,
+                                         const PassageRules& rules) {
+  return spans_of(text, encoding, passages_behind({}, text, encoding, rules));
+}
+
 }  // namespace longformer::engine

@@ -58,4 +58,8 @@ Index passage_overlap(const ReadingOptions& options, const Tokenizer& tokenizer,
 std::vector<CharacterSpan> spans_of(std::string_view text, const Encoding& encoding,
                                     std::span<const TokenRange> passages);
 
+/// The characters of the passages of a text without a prompt.
+std::vector<CharacterSpan> passage_spans(std::string_view text, const Encoding& encoding,
+                                         const PassageRules& rules);
+
 }  // namespace longformer::engine

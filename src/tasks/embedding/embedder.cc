@@ -444,8 +444,7 @@ Embedder::PassageTexts Embedder::passage_texts(std::string_view text,
           room, passages.passage_tokens);
   const Encoding encoding = engine::encode_plain(tokenizer_, text);
   result.tokens = std::ssize(encoding.ids) + around;
-  result.spans = engine::spans_of(text, encoding,
-                                  engine::passages_behind({}, text, encoding, rules_of(passages)));
+  result.spans = engine::passage_spans(text, encoding, rules_of(passages));
   result.texts = texts_of(text, result.spans);
   // A word that a passage ends in may have more tokens where it is cut.
   result.options.too_long = TooLong::split;

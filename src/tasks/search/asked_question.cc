@@ -203,7 +203,7 @@ std::vector<RankedDocument> AskedQuestion::documents() {
 
 /// If no passage has the phrases, passages with words of them count.
 void AskedQuestion::rank_allowed(std::optional<Index> most) {
-  if (has_words_) find_words(most);
+  if (asks_for_words()) find_words(most);
   find_allowed();
   const bool is_any_allowed = std::find(allowed_.begin(), allowed_.end(), true) != allowed_.end();
   if (is_filtered_away()) {
@@ -211,7 +211,7 @@ void AskedQuestion::rank_allowed(std::optional<Index> most) {
   } else if (!is_any_allowed && !words_.phrases().empty()) {
     if (query_.note) query_.note(note_of(words_.phrases()));
     words_ = index::WordQuery(query_.question, index::QuotationMarks::ignored);
-    if (has_words_) find_words(most);
+    if (asks_for_words()) find_words(most);
     find_allowed();
   }
   rank();

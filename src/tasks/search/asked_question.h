@@ -37,7 +37,6 @@ class AskedQuestion {
   void add_all_passages();
   void add_multi(const index::TokenCodes& codes, const Embedding& question, int threads);
   void add_sparse(const SparseEmbedding& question);
-  void add_words() { has_words_ = true; }
 
   std::vector<SearchHit> hits();
   std::vector<RankedDocument> documents();
@@ -51,6 +50,9 @@ class AskedQuestion {
   std::vector<float> scattered(std::span<const index::PassageScore> found);
   /// Only so many of the best passages are looked at, none: all.
   void rank_allowed(std::optional<Index> most);
+  bool asks_for_words() const {
+    return query_.mode == SearchMode::hybrid || query_.mode == SearchMode::lexical;
+  }
   void find_words(std::optional<Index> most);
   void find_allowed();
   /// Whether no document meets the conditions of the question.
@@ -80,7 +82,7 @@ class AskedQuestion {
   /// The ids of the passages in question, ascending; row i of the scores is passage i of them.
   std::span<const Index> passages_;
   std::vector<Index> own_passages_;
-  bool has_passages_ = false, has_words_ = false;
+  bool has_passages_ = false;
   std::vector<bool> allowed_;
   std::vector<float> vector_;
   Similarity similarity_ = Similarity::cosine;

@@ -176,11 +176,9 @@ PassageVectors passages_of_words(const Tokenizer& tokenizer, std::string_view te
                                  const Embedder::PassageOptions& options) {
   const Encoding encoding = engine::encode_plain(tokenizer, text);
   PassageVectors result;
-  result.dense.spans = engine::spans_of(
+  result.dense.spans = engine::passage_spans(
       text, encoding,
-      engine::passages_behind(
-          {}, text, encoding,
-          {.tokens = options.passage_tokens, .overlapping = options.overlapping_passages}));
+      {.tokens = options.passage_tokens, .overlapping = options.overlapping_passages});
   result.dense.rows = std::ssize(result.dense.spans);
   result.dense.tokens = std::ssize(encoding.ids);
   return result;

@@ -475,7 +475,6 @@ tasks::AskedQuestion SearchIndex::asked(const QuestionVectors& vectors,
     question.add_multi(contents.current_token_codes(width), vectors.multi, threads);
   }
   if (used.sparse) question.add_sparse(vectors.sparse);
-  if (query.mode == SearchMode::hybrid || query.mode == SearchMode::lexical) question.add_words();
   return question;
 }
 

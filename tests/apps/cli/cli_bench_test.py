@@ -32,6 +32,9 @@ class TestBench:
         row = run("bench", "model", FIXTURES / "tiny_longformer_classifier", "-n", 8, "-r", 1, "--json").works().json[0]
         assert 0 < row["head_seconds"] < 10
 
+    def test_a_model_that_writes_nothing_is_named(self):
+        run("bench", "generate", BERT, "-n", 8, "-t", 4).fails(1, str(BERT), "writes texts")
+
     def test_config_alone(self):
         out = run("bench", "model", "--config", BERT / "config.json", "-n", "8", "-r", 1, "--format",
                   "csv").works().out

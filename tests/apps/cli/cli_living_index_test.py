@@ -10,7 +10,7 @@ import sys
 import threading
 
 import pytest
-from cli_test import BERT, BINARY, FIXTURES, run
+from cli_test import BERT, BINARY, run
 
 WORDS = ["--vectors", "none", "--passage-tokens", 16]
 
@@ -129,8 +129,3 @@ def test_options_that_fail_leave_no_index(tmp_path):
     run("search", BERT, "a.txt", "--index", "i", "--passage-tokens", 9999, "--query", "house", folder=tmp_path).fails(2, "--passage-tokens")
     assert not (tmp_path / "i").exists()
     run("search", BERT, "a.txt", "--index", "i", "--passage-tokens", 16, "--query", "house", folder=tmp_path).works()
-
-
-def test_a_model_that_writes_nothing_is_named():
-    folder = FIXTURES / "tiny_bert"
-    run("bench", "generate", folder, "-n", 8, "-t", 4).fails(1, str(folder), "writes texts")
