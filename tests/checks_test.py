@@ -296,7 +296,7 @@ class Links(TreeCase):
 
 
 class Skips(TreeCase):
-    def result(self, allowed, has_data=False, programs=(), corpora=None):
+    def result(self, allowed, *options, has_data=False, programs=(), corpora=None):
         for program in programs:
             self.write(f"bin/{program}", "#!/bin/sh\n")
             (self.root / "bin" / program).chmod(0o755)
@@ -312,7 +312,7 @@ class Skips(TreeCase):
         if corpora:
             self.write(f"{corpora}/stamp", "")
             env["LONGFORMER_CORPORA"] = str(self.root / corpora)
-        return run("check_skips.py", self.root / "allowed.txt", self.root / "report.xml", env=env)
+        return run("check_skips.py", *options, self.root / "allowed.txt", self.root / "report.xml", env=env)
 
     def test_skip_that_is_not_listed(self):
         result = self.result("# nothing\n")
@@ -336,6 +336,11 @@ class Skips(TreeCase):
         self.assertEqual(self.result("opencl: A.*\n").returncode, 0)
         self.write("vendors/pocl.icd", "libpocl.so")
         self.assertEqual(self.result("opencl: A.*\n").returncode, 1)
+
+    def test_a_build_may_be_unable_to_use_what_there_is(self):
+        self.write("vendors/pocl.icd", "libpocl.so")
+        self.assertEqual(self.result("opencl: A.*\n", "--without", "opencl").returncode, 0)
+        self.assertEqual(self.result("data: A.*\n", "--without", "opencl", has_data=True).returncode, 1)
 
     def test_corpora_skip_only_without_java_or_packages(self):
         self.assertEqual(self.result("corpora: A.*\n").returncode, 0)

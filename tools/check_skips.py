@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Fails when a test was skipped that is not on the list of allowed skips.
 
-Usage: check_skips.py ALLOWED JUNIT_XML... Reads the JUnit files of ctest and pytest. A line of
+Usage: check_skips.py [--without THING]... ALLOWED JUNIT_XML... Reads the JUnit files of ctest and pytest. A line of
 ALLOWED is a shell pattern of test names, `data: PATTERN` for a test that may be skipped only where
 the data sets (LONGFORMER_DATA) are absent, `browser: PATTERN` for one that may be only where there
 is no chromium with its chromedriver, `corpora: PATTERN` for one that may be only where there is no Java or no
 environment of requirements/corpora.txt (LONGFORMER_CORPORA), `documents: PATTERN` for one that may be only where
-there is no pdftotext, `opencl: PATTERN` for one that may be only where no driver of OpenCL is installed, or a comment. Silent when all is well.
+there is no pdftotext, `opencl: PATTERN` for one that may be only where no driver of OpenCL is installed, or a comment. `--without opencl`
+says that the build of the tests cannot use what the machine has. Silent when all is well.
 """
 
+import argparse
 import fnmatch
 import os
 import pathlib
@@ -53,17 +55,23 @@ def outcomes(path):
 
 
 def main():
-    allowed, *reports = sys.argv[1:]
-    patterns = allowed_patterns(allowed, absences())
+    absent = absences()
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--without", action="append", default=[], choices=absent)
+    parser.add_argument("allowed")
+    parser.add_argument("reports", nargs="+")
+    options = parser.parse_args()
+    absent.update(dict.fromkeys(options.without, True))
+    patterns = allowed_patterns(options.allowed, absent)
     failed = False
-    for report in reports:
+    for report in options.reports:
         tests = list(outcomes(report))
         if not tests:
             print(f"{report}: no test ran")
             failed = True
         for name, skipped in tests:
             if skipped and not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-                print(f"skipped without leave: {name} (allowed skips are in {allowed})")
+                print(f"skipped without leave: {name} (allowed skips are in {options.allowed})")
                 failed = True
     return 1 if failed else 0
 

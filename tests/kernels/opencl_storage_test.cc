@@ -15,7 +15,7 @@ namespace {
 class OpenclStorage : public testing::Test {
  protected:
   void SetUp() override {
-    if (!has_opencl()) GTEST_SKIP() << "this machine has no device of OpenCL";
+    if (!has_opencl()) GTEST_SKIP() << "no device of OpenCL (tools/packages.sh opencl)";
   }
 
   std::mt19937 random_{5};
