@@ -1,5 +1,7 @@
 #include "kernels/link_scan.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cassert>
 
@@ -44,10 +46,15 @@ void PlacesAbove(std::span<const float> values, float limit, std::vector<Index>&
   const auto one = [&](std::size_t place) {
     if (!(values[place] <= limit)) places.push_back(static_cast<Index>(place));
   };
+  const auto within = [&](std::size_t place)
+                          HWY_ATTR { return hn::Le(hn::LoadU(d, values.data() + place), most); };
+  // Few values are above, so a branch for four vectors suffices.
   std::size_t place = 0;
-  for (; place + lanes <= count; place += lanes) {
-    if (hn::AllTrue(d, hn::Le(hn::LoadU(d, values.data() + place), most))) continue;
-    for (std::size_t lane = 0; lane < lanes; ++lane) one(place + lane);
+  for (; place + 4 * lanes <= count; place += 4 * lanes) {
+    const auto first = hn::And(within(place), within(place + lanes));
+    const auto second = hn::And(within(place + 2 * lanes), within(place + 3 * lanes));
+    if (hn::AllTrue(d, hn::And(first, second))) continue;
+    for (std::size_t i = 0; i < 4 * lanes; ++i) one(place + i);
   }
   for (; place < count; ++place) one(place);
 }
@@ -60,6 +67,8 @@ HWY_AFTER_NAMESPACE();
 namespace longformer::kernels {
 namespace {
 
+constexpr std::size_t kCacheLine = 64;
+
 HWY_EXPORT(RowProduct);
 HWY_EXPORT(PlacesAbove);
 
@@ -69,6 +78,12 @@ float row_product(std::span<const float> a, std::span<const float> b) {
   assert(a.size() == b.size());
   limit_simd_targets();
   return HWY_DYNAMIC_DISPATCH(RowProduct)(a, b);
+}
+
+void prefetch_row(const Tensor& matrix, Index row) {
+  const std::size_t bytes = matrix.bytes() / at(matrix.rows());
+  const auto* begin = static_cast<const std::byte*>(matrix.raw()) + at(row) * bytes;
+  for (std::size_t line = 0; line < bytes; line += kCacheLine) hwy::Prefetch(begin + line);
 }
 
 void places_above(std::span<const float> values, float limit, std::vector<Index>& places) {

@@ -77,10 +77,10 @@ class BlockSearch {
     const Index most = kLinkRows * (end() / kOpenShare);
     Index open = 0;
     for (Index last = end(); last > 0; last -= std::min(last, kBoundedKeys)) {
-      const Index first = std::max<Index>(0, last - kBoundedKeys);
-      gemm({.m = kLinkRows, .n = last - first, .k = bounds_.width, .transpose_b = true},
-           bounds_.queries.data() + begin_ * bounds_.width,
-           bounds_.keys.data() + first * bounds_.width, upper.data());
+      const Index first = std::max<Index>(0, last - kBoundedKeys), width = bounds_.width();
+      gemm({.m = kLinkRows, .n = last - first, .k = width, .transpose_b = true},
+           bounds_.queries.data<BFloat16>() + begin_ * width,
+           bounds_.keys.data<BFloat16>() + first * width, upper.data());
       for (Index row = 0; row < kLinkRows; ++row) {
         const Index keys = std::min(last, begin_ + row) - first;
         if (keys <= 0) continue;
@@ -101,13 +101,12 @@ class BlockSearch {
     places_.clear();
     places_above(values, span.limit, places_);
     const Index u = begin_ + row;
-    const double rest = 2 * static_cast<double>(bounds_.query_rest(u));
     const double margin = 2 * bounds_.margins[at(u)];
     for (const Index place : places_) {
       const float value = values[at(place)];
       if (!std::isfinite(value)) return -1;
-      const double lowest = static_cast<double>(value) -
-                            rest * static_cast<double>(bounds_.key_rest(first + place)) - margin;
+      const double lowest =
+          static_cast<double>(value) - 2 * bounds_.slack(u, first + place) - margin;
       if (lowest > static_cast<double>(span.limit)) span.limit = below(lowest);
       span.open.push_back({value, first + place});
     }
@@ -129,6 +128,7 @@ class BlockSearch {
     for (auto last = span.open.end(); last != span.open.begin();) {
       if (span.open.front().value <= span.limit) break;
       std::pop_heap(span.open.begin(), last--, less);
+      if (last != span.open.begin()) prefetch(span.open.front().before);
       compared.push_back({value_of(u, last->before), last->before});
       highest = std::max(highest, static_cast<double>(compared.back().value));
       span.limit = std::max(span.limit, below(highest - rounding - bounds_.margins[at(u)]));
@@ -144,6 +144,11 @@ class BlockSearch {
       best = span.open[0].before;
       span.open.clear();
     }
+  }
+
+  /// Rows that are compared next come into the cache while others are multiplied.
+  void prefetch(Index v) const {
+    for (const Tensor* key : {&links_.start_key, &links_.end_key}) prefetch_row(*key, v);
   }
 
   float value_of(Index u, Index v) const {

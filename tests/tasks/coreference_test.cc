@@ -432,8 +432,9 @@ struct DrawnHead {
 };
 
 TEST(CoreferenceHead, ScoresOfLongDocumentsAreThoseOfPlainLoops) {
-  // More words than are scored together, of one and two tokens in turn. Long spans begin before
-  // every multiple of 512 words, so that many cross the ends of what is scored together.
+  // More words and spans than are computed together, of one and two tokens in turn. Long spans
+  // begin before every multiple of 512 words, so that many cross the ends of what is scored
+  // together.
   constexpr Index kWords = 5000;
   CoreferenceTarget words;
   for (Index w = 0; w < kWords; ++w) {

@@ -1,12 +1,14 @@
 #include "tasks/coreference/coreference_head.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <utility>
 
 #include "core/error.h"
 #include "core/finite.h"
 #include "core/random.h"
+#include "core/threads.h"
 #include "models/attention/attention.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
@@ -18,6 +20,8 @@ namespace {
 /// Words whose mention scores are computed together where nothing is trained: the states of a book
 /// are many times what they are made of.
 constexpr Index kWordsTogether = 2048;
+/// The same for spans that are linked.
+constexpr Index kSpansTogether = 1024;
 
 /// A bias at which most spans are no mentions, as most are not.
 constexpr double kMentionBias = -3;
@@ -107,6 +111,19 @@ std::vector<WordSpan> chosen_spans(const CoreferenceTarget& words, std::span<con
   }
   return spans;
 }
+
+/// Rows without repetition, and where each of the given ones is among them.
+struct DistinctRows {
+  std::vector<Index> rows, place_of;
+
+  explicit DistinctRows(std::vector<Index> given) : rows(given), place_of(std::move(given)) {
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    for (Index& row : place_of) {
+      row = std::lower_bound(rows.begin(), rows.end(), row) - rows.begin();
+    }
+  }
+};
 
 void check_words(const CoreferenceTarget& words, Index tokens) {
   const std::size_t count = words.first_tokens.size();
@@ -222,7 +239,7 @@ struct CoreferenceHead::Links {
 };
 
 /// p(u, v) = (W_ss·s_u + W_es·t_u)·s_v + (W_ee·t_u + W_se·s_u)·t_v with s = FC_cs of first tokens
-/// and t = FC_ce of last ones.
+/// and t = FC_ce of last ones, each computed once.
 CoreferenceHead::Links CoreferenceHead::links(const ops::Context& given, const Tensor& hidden,
                                               const CoreferenceTarget& words,
                                               std::span<const WordSpan> kept) const {
@@ -232,14 +249,47 @@ CoreferenceHead::Links CoreferenceHead::links(const ops::Context& given, const T
     first.push_back(words.first_tokens[at(span.first)]);
     last.push_back(words.last_tokens[at(span.last)]);
   }
-  const Tensor s = link_start_(context, ops::select_rows(context, hidden, first));
-  const Tensor t = link_end_(context, ops::select_rows(context, hidden, last));
-  const Tensor start_to_start = ops::linear(context, s, start_to_start_, DType::f32);
-  const Tensor end_to_end = ops::linear(context, t, end_to_end_, DType::f32);
-  return {.start_query = ops::linear_add(context, t, end_to_start_, start_to_start),
-          .end_query = ops::linear_add(context, s, start_to_end_, end_to_end),
-          .start_key = s,
-          .end_key = t};
+  const DistinctRows starts(std::move(first)), ends(std::move(last));
+  const Tensor s = link_start_(context, ops::select_rows(context, hidden, starts.rows));
+  const Tensor t = link_end_(context, ops::select_rows(context, hidden, ends.rows));
+  const auto of_starts = [&](const Tensor& x) {
+    return ops::select_rows(context, x, starts.place_of);
+  };
+  const auto of_ends = [&](const Tensor& x) { return ops::select_rows(context, x, ends.place_of); };
+  const auto product = [&](const Tensor& x, const ops::Linear& dense) {
+    return ops::linear(context, x, dense, DType::f32);
+  };
+  return {.start_query = ops::add(context, of_starts(product(s, start_to_start_)),
+                                  of_ends(product(t, end_to_start_))),
+          .end_query = ops::add(context, of_ends(product(t, end_to_end_)),
+                                of_starts(product(s, start_to_end_))),
+          .start_key = of_starts(s),
+          .end_key = of_ends(t)};
+}
+
+/// The same with a part of what they are made of in memory at a time.
+CoreferenceHead::Links CoreferenceHead::links_in_parts(const ops::Context& context,
+                                                       const Tensor& hidden,
+                                                       const CoreferenceTarget& words,
+                                                       std::span<const WordSpan> kept) const {
+  const Index count = std::ssize(kept);
+  if (count <= kSpansTogether) return links(context, hidden, words, kept);
+  const auto rows = [&] {
+    return context.memory.tensor({count, start_to_start_.out_features()}, DType::f32);
+  };
+  const Links all = {rows(), rows(), rows(), rows()};
+  for (Index begin = 0; begin < count; begin += kSpansTogether) {
+    const Index size = std::min(kSpansTogether, count - begin);
+    const Links part = links(context, hidden, words, kept.subspan(at(begin), at(size)));
+    const std::array from = {&part.start_query, &part.end_query, &part.start_key, &part.end_key};
+    const std::array to = {&all.start_query, &all.end_query, &all.start_key, &all.end_key};
+    // The pages of the copies are new, so that these take as long as what is copied.
+    parallel_for(context.threads, std::ssize(from), [&](Index i) {
+      const ops::RowRange whole = {0, size};
+      ops::copy_rows(*from[at(i)], {&whole, 1}, to[at(i)]->slice_rows(begin, size));
+    });
+  }
+  return all;
 }
 
 double CoreferenceHead::document_loss(const ops::Context& context, const Tensor& hidden,
@@ -316,7 +366,7 @@ std::vector<WordCluster> CoreferenceHead::linked(const ops::Context& context, co
   if (spans.numbers.empty()) return clusters;
   const std::vector<WordSpan> chosen = chosen_spans(words, spans.numbers);
   const Tensor mentions = ops::select_rows(wide(context), spans.scores, spans.numbers);
-  const Links all = links(context, hidden, words, chosen);
+  const Links all = links_in_parts(context, hidden, words, chosen);
   const std::vector<Index> before =
       ops::best_antecedents(context, all.with(mentions, config_.antecedent_scale));
   std::vector<std::size_t> cluster_of;

@@ -83,6 +83,8 @@ class CoreferenceHead final : public Head {
                                   const CoreferenceTarget& words, const ScoredSpans& spans) const;
   Links links(const ops::Context& context, const Tensor& hidden, const CoreferenceTarget& words,
               std::span<const WordSpan> kept) const;
+  Links links_in_parts(const ops::Context& context, const Tensor& hidden,
+                       const CoreferenceTarget& words, std::span<const WordSpan> kept) const;
   double document_loss(const ops::Context& context, const Tensor& hidden,
                        const CoreferenceTarget& words, double scale) const;
 
