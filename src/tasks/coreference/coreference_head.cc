@@ -20,7 +20,7 @@ namespace {
 /// Words whose mention scores are computed together where nothing is trained: the states of a book
 /// are many times what they are made of.
 constexpr Index kWordsTogether = 2048;
-/// The same for spans that are linked.
+/// Spans of which the inputs of links are computed together.
 constexpr Index kSpansTogether = 1024;
 
 /// A bias at which most spans are no mentions, as most are not.
@@ -267,7 +267,7 @@ CoreferenceHead::Links CoreferenceHead::links(const ops::Context& given, const T
           .end_key = of_ends(t)};
 }
 
-/// The same with a part of what they are made of in memory at a time.
+/// links() with a part of what they are made of in memory at a time.
 CoreferenceHead::Links CoreferenceHead::links_in_parts(const ops::Context& context,
                                                        const Tensor& hidden,
                                                        const CoreferenceTarget& words,
