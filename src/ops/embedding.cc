@@ -101,7 +101,10 @@ Tensor select_rows(const Context& context, const Tensor& x, std::span<const Inde
   if (x.is_on_device()) return on_device::select_rows(x, rows);
   const auto count = static_cast<Index>(rows.size());
   Tensor selected = context.memory.tensor({count, x.columns()}, x.dtype());
-  kernels::select_rows(x, rows, selected);
+  for_row_blocks(context, count, [&](Index first, Index size) {
+    Tensor part = selected.slice_rows(first, size);
+    kernels::select_rows(x, rows.subspan(at(first), at(size)), part);
+  });
   if (!wants_backward(context, x)) return selected;
   record(context, "select_rows", selected,
          [context, x, chosen = std::vector(rows.begin(), rows.end())](const Tensor& gradient) {

@@ -30,8 +30,12 @@ Tensor linear_add(const Context& context, const Tensor& x, const Linear& dense,
 Tensor add(const Context& context, const Tensor& x, const Tensor& residual) {
   if (x.is_on_device()) return on_device::add(x, residual);
   Tensor y = context.memory.tensor(x.shape(), x.dtype());
-  std::memcpy(y.raw(), x.raw(), x.bytes());
-  add_to(context, residual, y);
+  for_elements(context, y, [&](Index, Index count, std::size_t at) {
+    std::byte* to = static_cast<std::byte*>(y.raw()) + at;
+    std::memcpy(to, static_cast<const std::byte*>(x.raw()) + at,
+                static_cast<std::size_t>(count) * element_size(y.dtype()));
+    kernels::add(static_cast<const std::byte*>(residual.raw()) + at, to, count, y.dtype());
+  });
   if (!wants_backward(context, x, residual)) return y;
   record(context, "add", y, [context, x, residual](const Tensor& gradient) {
     send_gradient(context, x, gradient);

@@ -41,20 +41,20 @@ struct Layers {
             .dropout = head.dropout,
             .place = models::kHeadPlace + number};
   }
+  /// Scores take no time, so they are fp32 whatever the encoder computes in.
   ops::Linear score(const std::string& name, double bias) const {
-    return models::linear(source, name, {1, width()}, {.bias_value = bias});
+    return models::linear(source, name, {1, width()}, {.bias_value = bias, .dtype = DType::f32});
   }
   ops::Linear product(const std::string& name) const {
     return models::linear(source, name, {width(), width()});
   }
 };
 
-/// The head computes in fp32, whatever the encoder does.
-Layers layers_of(const models::EncoderConfig& config, models::LayerSource source) {
-  source.dtype = DType::f32;
+Layers layers_of(const models::EncoderConfig& config, const models::LayerSource& source) {
   return {config, source, coreference_config(config)};
 }
 
+/// Matrices are multiplied in the dtype of the encoder; what lies between them is fp32.
 ops::Context wide(ops::Context context) {
   context.dtype = DType::f32;
   return context;
