@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -44,16 +45,28 @@ std::span<float> row_in(Matrix& matrix, Index row, Index width) {
   return std::span(matrix).subspan(at(row * width), at(width));
 }
 
+/// Writes a row of each half, times the factor; returns the end of what it wrote.
+float* write_row(std::initializer_list<const Tensor*> halves, Index row, float factor, float* to) {
+  for (const Tensor* half : halves) {
+    const Index width = half->columns();
+    const auto times = [&](auto value) { return static_cast<float>(value) * factor; };
+    if (half->dtype() == DType::bf16) {
+      to = std::transform(half->data<BFloat16>() + row * width,
+                          half->data<BFloat16>() + (row + 1) * width, to, times);
+    } else {
+      to = std::transform(half->data<float>() + row * width,
+                          half->data<float>() + (row + 1) * width, to, times);
+    }
+  }
+  return to;
+}
+
 /// Every so many rows of two matrices side by side.
 Matrix sampled(const Tensor& start, const Tensor& end, Index count) {
-  const Index width = start.columns();
-  Matrix rows;
+  Matrix rows(at(count * 2 * start.columns()));
+  float* to = rows.data();
   for (Index i = 0; i < count; ++i) {
-    const Index row = i * start.rows() / count;
-    for (const Tensor* half : {&start, &end}) {
-      const auto* from = half->data<float>() + row * width;
-      rows.insert(rows.end(), from, from + width);
-    }
+    to = write_row({&start, &end}, i * start.rows() / count, 1, to);
   }
   return rows;
 }
@@ -191,12 +204,8 @@ void split_rows(const SplitSide& side, RowRange rows, Tensor& features, SplitLen
   const Index count = rows.end - rows.begin, width = 2 * half;
   Matrix rest(at(count * width)), parts(at(count * directions));
   for (Index i = 0; i < count; ++i) {
-    float* to = rest.data() + i * width;
-    for (const Tensor* one : {&side.start, &side.end}) {
-      const auto* from = one->data<float>() + (rows.begin + i) * half;
-      to = std::transform(from, from + half, to,
-                          [&](float x) { return x * static_cast<float>(side.scale); });
-    }
+    write_row({&side.start, &side.end}, rows.begin + i, static_cast<float>(side.scale),
+              rest.data() + i * width);
     lengths.whole[at(rows.begin + i)] = std::sqrt(squares(row_in(rest, i, width)));
   }
   gemm({.m = count, .n = directions, .k = width, .transpose_b = true}, rest.data(),

@@ -12,19 +12,22 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/simd_float_inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace longformer::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-float RowProduct(std::span<const float> a, std::span<const float> b) {
+template <typename T>
+float RowProduct(const T* a, const T* b, std::size_t count) {
   const hn::ScalableTag<float> d;
-  const std::size_t lanes = hn::Lanes(d), count = a.size();
+  const std::size_t lanes = hn::Lanes(d);
   // Four sums hide the latency of an addition.
   auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
   std::size_t c = 0;
   const auto times = [&](std::size_t from, auto sum) HWY_ATTR {
-    return hn::MulAdd(hn::LoadU(d, a.data() + from), hn::LoadU(d, b.data() + from), sum);
+    return hn::MulAdd(LoadFloats(a + from), LoadFloats(b + from), sum);
   };
   for (; c + 4 * lanes <= count; c += 4 * lanes) {
     sum0 = times(c, sum0);
@@ -35,8 +38,15 @@ float RowProduct(std::span<const float> a, std::span<const float> b) {
   for (; c + lanes <= count; c += lanes) sum0 = times(c, sum0);
   const auto all = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
   float total = hn::GetLane(hn::SumOfLanes(d, all));
-  for (; c < count; ++c) total += a[c] * b[c];
+  for (; c < count; ++c) total += static_cast<float>(a[c]) * static_cast<float>(b[c]);
   return total;
+}
+
+float RowProductFp32(const float* a, const float* b, std::size_t count) {
+  return RowProduct(a, b, count);
+}
+float RowProductBf16(const BFloat16* a, const BFloat16* b, std::size_t count) {
+  return RowProduct(a, b, count);
 }
 
 void PlacesAbove(std::span<const float> values, float limit, std::vector<Index>& places) {
@@ -69,15 +79,22 @@ namespace {
 
 constexpr std::size_t kCacheLine = 64;
 
-HWY_EXPORT(RowProduct);
+HWY_EXPORT(RowProductFp32);
+HWY_EXPORT(RowProductBf16);
 HWY_EXPORT(PlacesAbove);
 
 }  // namespace
 
-float row_product(std::span<const float> a, std::span<const float> b) {
-  assert(a.size() == b.size());
+float row_product(const Tensor& a, Index i, const Tensor& b, Index j) {
+  assert(a.columns() == b.columns() && a.dtype() == b.dtype());
   limit_simd_targets();
-  return HWY_DYNAMIC_DISPATCH(RowProduct)(a, b);
+  const Index count = a.columns();
+  if (a.dtype() == DType::bf16) {
+    return HWY_DYNAMIC_DISPATCH(RowProductBf16)(a.data<BFloat16>() + i * count,
+                                                b.data<BFloat16>() + j * count, at(count));
+  }
+  return HWY_DYNAMIC_DISPATCH(RowProductFp32)(a.data<float>() + i * count,
+                                              b.data<float>() + j * count, at(count));
 }
 
 void prefetch_row(const Tensor& matrix, Index row) {

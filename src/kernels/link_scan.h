@@ -8,8 +8,9 @@
 
 namespace longformer::kernels {
 
-/// The dot product of two rows, summed in the order of the machine's vectors.
-float row_product(std::span<const float> a, std::span<const float> b);
+/// Row i of a times row j of b, both fp32 or both bf16, summed in fp32 in the order of the
+/// machine's vectors.
+float row_product(const Tensor& a, Index i, const Tensor& b, Index j);
 
 /// Brings a row of a matrix into the cache.
 void prefetch_row(const Tensor& matrix, Index row);

@@ -6,11 +6,8 @@
 
 namespace longformer::kernels {
 
-/// Products [rows, keys] of the spans of these rows with the first so many.
-void link_products(const SpanLinks& links, RowRange rows, Index keys, float* products);
-
-/// Adds the scores of the mentions themselves to the products of span u with the spans before it.
-void add_mentions(const SpanLinks& links, Index u, float* scores);
+/// scale·(start_query·start_key + end_query·end_key) [rows, keys] of these spans, summed in fp32.
+void link_products(const SpanLinks& links, RowRange rows, RowRange keys, float* products);
 
 /// Whether a link is better than those before it, the best of which scores `highest`, or 0.
 inline bool better_link(float score, float highest) { return score > 0 && score >= highest; }

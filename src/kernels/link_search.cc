@@ -38,6 +38,18 @@ struct SpanSearch {
   std::vector<OpenLink> open;
 };
 
+/// The best of the links that were offered, in their order; none where that is not above 0.
+struct BestLink {
+  float score = 0;
+  Index before = -1;
+
+  void offer(float other, Index span) {
+    if (!better_link(other, score)) return;
+    score = other;
+    before = span;
+  }
+};
+
 /// Rounded down, so that a limit stays one.
 float below(double value) {
   return std::nextafter(static_cast<float>(value), -std::numeric_limits<float>::infinity());
@@ -152,18 +164,13 @@ class BlockSearch {
   }
 
   float value_of(Index u, Index v) const {
-    const Index width = links_.start_key.columns();
-    const auto product = [&](const Tensor& query, const Tensor& key) {
-      return row_product({query.data<float>() + u * width, at(width)},
-                         {key.data<float>() + v * width, at(width)});
-    };
-    return links_.scale * (product(links_.start_query, links_.start_key) +
-                           product(links_.end_query, links_.end_key)) +
+    return links_.scale * (row_product(links_.start_query, u, links_.start_key, v) +
+                           row_product(links_.end_query, u, links_.end_key, v)) +
            mentions()[v];
   }
 
-  /// Decides what rounding decides as unbounded_antecedents() does: by a product of as many rows,
-  /// of which oneDNN rounds each element alike if there are enough columns.
+  /// Decides what rounding decides as unbounded_antecedents() does: by products of as many rows and
+  /// columns, of which oneDNN rounds each element alike.
   void settle(std::span<Index> best) {
     std::map<Index, Index> column_of;
     for (const SpanSearch& span : spans_) {
@@ -175,37 +182,45 @@ class BlockSearch {
       column = std::ssize(keys);
       keys.push_back(before);
     }
-    if (std::ssize(keys) < kLinkRows) keys.resize(at(kLinkRows), keys.front());
     const std::vector<float> products = products_with(keys);
     for (Index row = 0; row < kLinkRows; ++row) {
       std::vector<OpenLink>& open = spans_[at(row)].open;
       std::sort(open.begin(), open.end(),
                 [](const OpenLink& a, const OpenLink& b) { return a.before < b.before; });
-      const float own = mentions()[begin_ + row];
-      float highest = 0;
+      BestLink found;
       for (const OpenLink& link : open) {
-        float score = products[at(row * std::ssize(keys) + column_of.at(link.before))];
-        score += own + mentions()[link.before];
-        if (!better_link(score, highest)) continue;
-        highest = score;
-        best[at(row)] = link.before;
+        const Index column = column_of.at(link.before), tile = column / kLinkRows;
+        const float product =
+            products[at((tile * kLinkRows + row) * kLinkRows + column % kLinkRows)];
+        found.offer(product + (mentions()[begin_ + row] + mentions()[link.before]), link.before);
       }
+      if (found.before >= 0) best[at(row)] = found.before;
     }
   }
 
-  /// The products of all spans of the block with the keys of these, as link_products() makes them.
-  std::vector<float> products_with(std::span<const Index> keys) const {
-    const Tensor start = gathered_rows(links_.start_key, keys, {});
-    const Tensor end_key = gathered_rows(links_.end_key, keys, {});
-    SpanLinks few = {.mentions = links_.mentions,
-                     .start_query = links_.start_query,
-                     .end_query = links_.end_query,
-                     .start_key = start,
-                     .end_key = end_key,
-                     .scale = links_.scale};
-    std::vector<float> products(at(kLinkRows * std::ssize(keys)));
-    link_products(few, {begin_, end()}, std::ssize(keys), products.data());
+  /// Tiles [kLinkRows, kLinkRows] of the products of all spans of the block with the keys of these.
+  std::vector<float> products_with(std::vector<Index> keys) const {
+    constexpr Index kTile = kLinkRows * kLinkRows;
+    const Index tiles = (std::ssize(keys) + kLinkRows - 1) / kLinkRows;
+    keys.resize(at(tiles * kLinkRows), keys.front());
+    std::vector<float> products(at(tiles * kTile));
+    const Tensor start = key_rows(links_.start_key, keys), end_key = key_rows(links_.end_key, keys);
+    const SpanLinks few = {.mentions = links_.mentions,
+                           .start_query = links_.start_query,
+                           .end_query = links_.end_query,
+                           .start_key = start,
+                           .end_key = end_key,
+                           .scale = links_.scale};
+    for (Index tile = 0; tile < tiles; ++tile) {
+      link_products(few, {begin_, end()}, {tile * kLinkRows, (tile + 1) * kLinkRows},
+                    products.data() + tile * kTile);
+    }
     return products;
+  }
+  static Tensor key_rows(const Tensor& keys, std::span<const Index> rows) {
+    Tensor selected({std::ssize(rows), keys.columns()}, keys.dtype());
+    select_rows(keys, rows, selected);
+    return selected;
   }
 
   const SpanLinks& links_;
@@ -216,26 +231,36 @@ class BlockSearch {
   Index computed_ = 0;
 };
 
-/// The best links of spans [rows) from all their scores.
-void all_links(const SpanLinks& links, RowRange rows, int threads, std::span<Index> best) {
-  std::vector<float> scores(at((rows.end - rows.begin) * rows.end));
-  link_products(links, rows, rows.end, scores.data());
-  parallel_for(threads, rows.end - rows.begin, [&](Index row) {
-    const Index u = rows.begin + row;
-    float* own = scores.data() + row * rows.end;
-    add_mentions(links, u, own);
-    float highest = 0;
-    best[at(row)] = -1;
-    for (Index v = 0; v < u; ++v) {
-      if (!better_link(own[v], highest)) continue;
-      highest = own[v];
-      best[at(row)] = v;
-    }
-  });
-}
-
 RowRange block_of(Index number, Index count) {
   return {number * kLinkRows, std::min(count, (number + 1) * kLinkRows)};
+}
+
+/// The best links of spans [rows) from all their scores.
+void all_links(const SpanLinks& links, RowRange rows, int threads, std::span<Index> best) {
+  const auto* mentions = links.mentions.data<float>();
+  const Index size = rows.end - rows.begin, blocks = (rows.end + kLinkRows - 1) / kLinkRows;
+  std::vector<BestLink> found(at(blocks * size));
+  parallel_for(threads, blocks, [&](Index number) {
+    const RowRange keys = block_of(number, rows.end);
+    std::vector<float> products(at(size * (keys.end - keys.begin)));
+    link_products(links, rows, keys, products.data());
+    const float* next = products.data();
+    for (Index row = 0; row < size; ++row, next += keys.end - keys.begin) {
+      const Index u = rows.begin + row;
+      BestLink& one = found[at(number * size + row)];
+      for (Index v = keys.begin; v < std::min(keys.end, u); ++v) {
+        one.offer(next[v - keys.begin] + (mentions[u] + mentions[v]), v);
+      }
+    }
+  });
+  for (Index row = 0; row < size; ++row) {
+    BestLink one;
+    for (Index number = 0; number < blocks; ++number) {
+      const BestLink& other = found[at(number * size + row)];
+      one.offer(other.score, other.before);
+    }
+    best[at(row)] = one.before;
+  }
 }
 
 std::span<Index> part_of(std::vector<Index>& best, RowRange rows) {

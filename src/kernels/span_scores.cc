@@ -129,20 +129,34 @@ void send_links(const SpanLinks& links, Index begin, Index end, const float* gra
 
 }  // namespace
 
-void link_products(const SpanLinks& links, RowRange rows, Index keys, float* products) {
+namespace {
+
+template <typename T>
+void add_link_products(const SpanLinks& links, RowRange rows, RowRange keys, float alpha,
+                       float* products) {
+  const Index width = links.start_key.columns();
   GemmShape shape = {.m = rows.end - rows.begin,
-                     .n = keys,
-                     .k = links.start_key.columns(),
+                     .n = keys.end - keys.begin,
+                     .k = width,
                      .transpose_b = true,
-                     .alpha = links.scale};
-  gemm(shape, row_from(links.start_query, rows.begin), links.start_key.data<float>(), products);
+                     .alpha = alpha};
+  gemm(shape, links.start_query.data<T>() + rows.begin * width,
+       links.start_key.data<T>() + keys.begin * width, products);
   shape.beta = 1;
-  gemm(shape, row_from(links.end_query, rows.begin), links.end_key.data<float>(), products);
+  gemm(shape, links.end_query.data<T>() + rows.begin * width,
+       links.end_key.data<T>() + keys.begin * width, products);
 }
 
-void add_mentions(const SpanLinks& links, Index u, float* scores) {
-  const auto* mentions = links.mentions.data<float>();
-  for (Index v = 0; v < u; ++v) scores[v] += mentions[u] + mentions[v];
+}  // namespace
+
+void link_products(const SpanLinks& links, RowRange rows, RowRange keys, float* products) {
+  if (links.start_key.dtype() == DType::f32) {
+    add_link_products<float>(links, rows, keys, links.scale, products);
+    return;
+  }
+  add_link_products<BFloat16>(links, rows, keys, 1, products);
+  const Index count = (rows.end - rows.begin) * (keys.end - keys.begin);
+  std::for_each(products, products + count, [&](float& product) { product *= links.scale; });
 }
 
 SpanTable SpanTable::of(std::span<const Index> counts) {
@@ -246,11 +260,13 @@ LossSum antecedent_loss(const SpanLinks& links, std::span<const std::int32_t> cl
   std::vector<double> losses(at(std::min(count, kLinkRows)));
   for (Index begin = 0; begin < count; begin += kLinkRows) {
     const Index end = std::min(count, begin + kLinkRows);
-    link_products(links, {begin, end}, end, scores.data());
+    link_products(links, {begin, end}, {0, end}, scores.data());
+    const auto* mentions = links.mentions.data<float>();
     parallel_for(threads, end - begin, [&](Index row) {
+      const Index u = begin + row;
       float* own = scores.data() + row * end;
-      add_mentions(links, begin + row, own);
-      losses[at(row)] = link_loss(clusters, begin + row, options.scale, own, end);
+      for (Index v = 0; v < u; ++v) own[v] += mentions[u] + mentions[v];
+      losses[at(row)] = link_loss(clusters, u, options.scale, own, end);
     });
     for (Index row = 0; row < end - begin; ++row) loss.sum += losses[at(row)];
     if (to != nullptr) send_links(links, begin, end, scores.data(), *to);

@@ -236,6 +236,9 @@ struct CoreferenceHead::Links {
             .end_key = end_key,
             .scale = static_cast<float>(scale)};
   }
+  Links in(DType dtype) const {
+    return {start_query.to(dtype), end_query.to(dtype), start_key.to(dtype), end_key.to(dtype)};
+  }
 };
 
 /// p(u, v) = (W_ss·s_u + W_es·t_u)·s_v + (W_ee·t_u + W_se·s_u)·t_v with s = FC_cs of first tokens
@@ -267,20 +270,21 @@ CoreferenceHead::Links CoreferenceHead::links(const ops::Context& given, const T
           .end_key = of_ends(t)};
 }
 
-/// links() with a part of what they are made of in memory at a time.
+/// links() in the dtype of the context, with a part of what they are made of in memory at a time.
 CoreferenceHead::Links CoreferenceHead::links_in_parts(const ops::Context& context,
                                                        const Tensor& hidden,
                                                        const CoreferenceTarget& words,
                                                        std::span<const WordSpan> kept) const {
   const Index count = std::ssize(kept);
-  if (count <= kSpansTogether) return links(context, hidden, words, kept);
+  if (count <= kSpansTogether) return links(context, hidden, words, kept).in(context.dtype);
   const auto rows = [&] {
-    return context.memory.tensor({count, start_to_start_.out_features()}, DType::f32);
+    return context.memory.tensor({count, start_to_start_.out_features()}, context.dtype);
   };
   const Links all = {rows(), rows(), rows(), rows()};
   for (Index begin = 0; begin < count; begin += kSpansTogether) {
     const Index size = std::min(kSpansTogether, count - begin);
-    const Links part = links(context, hidden, words, kept.subspan(at(begin), at(size)));
+    const Links part =
+        links(context, hidden, words, kept.subspan(at(begin), at(size))).in(context.dtype);
     const std::array from = {&part.start_query, &part.end_query, &part.start_key, &part.end_key};
     const std::array to = {&all.start_query, &all.end_query, &all.start_key, &all.end_key};
     // The pages of the copies are new, so that these take as long as what is copied.
