@@ -53,7 +53,7 @@ Asked parsed(Document document, const std::string& text) {
   return asked;
 }
 
-/// Reads the question of a line of JSON, or all of a list, as WikiHop's files are: each has the
+/// Reads the question of a JSON object, or all of a list, as WikiHop's files are: each has the
 /// number of its record for a line.
 std::deque<Asked> parsed(Document document) {
   std::deque<Asked> all;
@@ -67,18 +67,11 @@ std::deque<Asked> parsed(Document document) {
     // The bytes of a list are read once.
     document.bytes = 0;
   };
-  if (value.is_discarded() && text.find('\n') != std::string::npos) {
-    document.error =
-        "expected one JSON value on several lines, found something else: write each question on "
-        "one line (jq -c .)";
-    all.push_back({std::move(document)});
-    return all;
-  }
   if (!value.is_array()) {
     add(value.is_object(), text);
     return all;
   }
-  document.line = 0;
+  document.line = document.record = 0;
   for (const std::string_view object : json_elements(text)) {
     ++document.line;
     add(object.starts_with('{'), std::string(object));
@@ -172,8 +165,8 @@ void add_choose(CLI::App& program, Action& action) {
            "The model needs a head for multiple choice, which reads every answer apart, or for "
            "candidate scoring, which reads all of them together before the text. Each line of "
            "FILES is a JSON object with the text in context, the question in question and the "
-           "answers in choices; or WikiHop's supports, query and candidates. A file may also be "
-           "one list of objects, or one object, on one line or several. --stride is for candidate "
+           "answers in choices; or WikiHop's supports, query and candidates. Objects may also go "
+           "on over several lines, and a file may be one list of them. --stride is for candidate "
            "scoring alone.",
        .examples = "longformer choose MODEL questions.jsonl --json\n"
                    "longformer choose MODEL wikihop.jsonl --stride 0\n"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -67,7 +68,7 @@ bool InputOptions::is_table(const std::string& file) const {
 
 std::string Document::label() const {
   if (line == 0) return file == "-" ? kStandardInput : file;
-  return fmt::format("{}:{}", file, line);
+  return fmt::format("{}:{}", file, line_and_record(line, record));
 }
 
 std::string Document::name() const { return has_id() ? id : json().object(); }
@@ -84,6 +85,7 @@ JsonLine Document::json() const {
   } else {
     json.add_null("line");
   }
+  if (record > 0) json.add("record", record);
   if (!id.empty()) json.add_json("id", id);
   return json;
 }
@@ -172,11 +174,13 @@ bool Inputs::next(Document& document) {
     document.line = static_cast<std::int64_t>(next_text_);
     if (is_ours(document)) return true;
   }
-  while (lines_ || table_ || next_file_ < options_.files.size()) {
-    if (lines_ || table_) {
+  while (lines_ || values_ || table_ || next_file_ < options_.files.size()) {
+    if (lines_ || values_ || table_) {
       document = Document();
       document.file = options_.files[next_file_ - 1];
-      const bool is_one = lines_ ? next_line(document) : next_row(document);
+      const bool is_one = lines_    ? next_line(document)
+                          : values_ ? next_value(document)
+                                    : next_row(document);
       if (is_one && is_ours(document)) return true;
       continue;
     }
@@ -201,6 +205,8 @@ bool Inputs::open(Document& document) {
   try {
     if (options_.is_table(document.file)) {
       table_.emplace(document.file, options_.table, options_.question_field, options_.keeps_fields);
+    } else if (options_.are_json) {
+      values_.emplace(TextLines(document.file, options_.encoding()));
     } else {
       lines_.emplace(document.file, options_.encoding());
     }
@@ -215,20 +221,18 @@ bool Inputs::is_wrong_end(Document& document, const char* nothing) {
   if (!has_documents_ && may_not_be_empty(document.file)) document.error = nothing;
   document.text.clear();
   lines_.reset();
+  values_.reset();
   table_.reset();
   return !document.error.empty();
 }
 
 bool Inputs::next_line(Document& document) {
   try {
-    do {
-      if (!lines_->next(document.text)) {
-        return is_wrong_end(document, lines_->number() == 0 ? kNothing : kBlank);
-      }
-    } while (options_.are_json && document.text.find_first_not_of(" \t") == std::string::npos);
+    if (!lines_->next(document.text)) {
+      return is_wrong_end(document, lines_->number() == 0 ? kNothing : kBlank);
+    }
     document.line = lines_->number();
     document.bytes = lines_->bytes();
-    if (options_.are_json && !std::exchange(has_documents_, true)) add_rest(document);
   } catch (const Error& error) {
     document.error = without_name(error, document);
     lines_.reset();
@@ -238,18 +242,24 @@ bool Inputs::next_line(Document& document) {
   return true;
 }
 
-void Inputs::add_rest(Document& document) {
-  const std::size_t last = document.text.find_last_not_of(" \t\r");
-  const std::size_t first = document.text.find_first_not_of(" \t");
-  // A line that ends in none of these is a value, or a broken one.
-  const bool is_begun = std::string_view("{[").find(document.text[first]) != std::string_view::npos;
-  if (!is_begun || std::string_view("{[,:").find(document.text[last]) == std::string_view::npos) {
-    return;
+bool Inputs::next_value(Document& document) {
+  const auto is_json = [](const std::string& text) {
+    return nlohmann::json::accept(standard_json(text));
+  };
+  try {
+    if (!values_->next(document.text, is_json)) {
+      return is_wrong_end(document, values_->lines() == 0 ? kNothing : kBlank);
+    }
+    document.line = values_->number();
+    document.record = values_->record();
+    document.bytes = values_->bytes();
+  } catch (const Error& error) {
+    document.error = without_name(error, document);
+    values_.reset();
+    return true;
   }
-  for (std::string line; lines_->next(line);) {
-    document.text.append("\n").append(line);
-    document.bytes += lines_->bytes();
-  }
+  has_documents_ = true;
+  return true;
 }
 
 bool Inputs::next_row(Document& document) {
@@ -266,6 +276,7 @@ bool Inputs::next_row(Document& document) {
   }
   has_documents_ = true;
   document.line = row.line;
+  document.record = row.record;
   document.bytes = row.bytes;
   document.text = std::move(row.text);
   document.question = std::move(row.question);

@@ -29,6 +29,8 @@ struct Document {
   /// Counts from 1 where a file holds many documents, or among the texts; else 0. Of a row of a
   /// table it is its first line.
   std::int64_t line = 0;
+  /// Number of the JSON object among those that begin on the line; 0: it is the first.
+  std::int64_t record = 0;
   std::string text;
   /// Pages, paragraphs or chapters of the text, where the file has them.
   DocumentPlaces places = {};
@@ -57,7 +59,7 @@ struct Document {
   /// Documents and bytes that were read before this one and left out.
   std::int64_t left_out = 0, left_out_bytes = 0;
 
-  /// "file" or "file:line"; what messages about the document begin with.
+  /// "file", "file:line" or "file:line:record"; what messages about the document begin with.
   std::string label() const;
   /// The name that tells it from others: its id, else file and line. As JSON.
   std::string name() const;
@@ -65,8 +67,8 @@ struct Document {
   bool has_id() const;
   /// Place of the document as one field of a line.
   std::string field() const;
-  /// {"file": …, "line": …}, with null for line 0, and "id" where there is one; what JSON lines
-  /// about the document begin with.
+  /// {"file": …, "line": …}, with null for line 0, and "record" and "id" where there is one; what
+  /// JSON lines about the document begin with.
   JsonLine json() const;
 };
 
@@ -75,8 +77,7 @@ struct InputOptions {
   std::vector<std::string> texts = {};
   /// Each line is a document.
   bool lines = false;
-  /// Lines are JSON: blank ones are no documents, and a file whose first line is not all of its
-  /// value is one document.
+  /// Lines are JSON, or another stream of JSON objects and lists, each of which is a document.
   bool are_json = false;
   /// Fields and form of tables. The encoding is that of all inputs, which are tables if their names
   /// say so.
@@ -127,8 +128,7 @@ class Inputs {
   /// Begins with the lines or rows of a file; false leaves the reason in the document.
   bool open(Document& document);
   bool next_line(Document& document);
-  /// Adds the lines that follow the first one of JSON which goes on over several lines.
-  void add_rest(Document& document);
+  bool next_value(Document& document);
   bool next_row(Document& document);
   /// The end of a file that holds many documents: whether it is an error, which the document says.
   bool is_wrong_end(Document& document, const char* nothing);
@@ -147,8 +147,9 @@ class Inputs {
   std::size_t next_text_ = 0;
   std::size_t next_file_ = 0;
   std::optional<TextLines> lines_;
+  std::optional<JsonValues> values_;
   std::optional<DocumentTable> table_;
-  bool has_documents_ = false;  ///< The file whose lines or rows are read.
+  bool has_documents_ = false;  ///< The file whose lines, values or rows are read.
   bool has_noted_ = false;
   std::int64_t total_documents_ = 0;
   std::int64_t total_bytes_ = 0;

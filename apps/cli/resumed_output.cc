@@ -99,6 +99,7 @@ DoneDocument document_of(const std::string& line, const std::string& place) {
                                                                : otherwise;
   };
   document.line = number("line", 0);
+  document.record = number("record", 0);
   document.id = json_member(line, "id");
   return {std::move(document), number("rows", 1), object.contains("error")};
 }

@@ -58,7 +58,8 @@ class DocumentAdder {
   std::string name_of(const Document& document) const {
     const auto named = name_of_.find(document.file);
     if (named == name_of_.end()) return document.label();
-    return document.line == 0 ? named->second : fmt::format("{}:{}", named->second, document.line);
+    if (document.line == 0) return named->second;
+    return fmt::format("{}:{}", named->second, line_and_record(document.line, document.record));
   }
 
   void read() {

@@ -25,6 +25,8 @@ std::string table_seen_in(std::string_view text);
 struct TableDocument {
   /// First line in the file, from 1; number of the record where the file is one JSON value.
   std::int64_t line = 0;
+  /// Number of the object among those that begin on the line; 0: it is the first.
+  std::int64_t record = 0;
   /// About how many bytes of the file it took.
   std::int64_t bytes = 0;
   std::string text = {};

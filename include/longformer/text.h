@@ -85,6 +85,38 @@ class TextLines {
   std::unique_ptr<Implementation> implementation_;
 };
 
+/// The values of JSON lines, or of another stream of JSON objects and lists: over several lines, as
+/// jq writes them, and several on one line. Lines that are values, as most are, cost nothing more.
+class JsonValues {
+ public:
+  explicit JsonValues(TextLines lines);
+  ~JsonValues();
+  JsonValues(JsonValues&&) noexcept;
+  JsonValues& operator=(JsonValues&&) noexcept;
+
+  /// Whether there was one more value: its text, or text that is none. A line that is broken is one
+  /// such text; a broken value over several lines ends before the line where the next one begins.
+  /// Blank lines are left out. `is_json` says whether a text is one value; it is called with
+  /// the text that is returned, after others perhaps. Throws Error when reading fails.
+  bool next(std::string& text, const std::function<bool(const std::string&)>& is_json);
+  /// First line of the value that was read last, from 1.
+  std::int64_t number() const;
+  /// Number of the value among those that begin on this line; 0: it is the first.
+  std::int64_t record() const;
+  /// About how many bytes of the input the value took; of several on a line, the first has all.
+  std::int64_t bytes() const;
+  /// Lines that were read so far.
+  std::int64_t lines() const;
+  const std::string& path() const;
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+/// "17", or "17:2" for the second value that begins on line 17.
+std::string line_and_record(std::int64_t line, std::int64_t record);
+
 enum class DocumentFormat { text, markdown, html };
 
 /// Parses text, markdown or html. Throws Error for anything else.

@@ -127,7 +127,7 @@ TEST_F(DocumentTableTest, FaultsOfTables) {
   expect_error(error("a.csv", "text,text\n"), {"a.csv: ", "one column \"text\""});
   expect_error(error("a.csv", "a,id\n1,2\n", {.id_field = "a"}), {"columns \"a\", \"id\""});
   expect_error(error("a.csv", "text\n", {.id_field = "k"}), {"a.csv: ", "\"k\"", "{id_field}"});
-  expect_error(error("a.json", "{}", {.format = "json"}), {"a.json: ", "list of objects"});
+  expect_error(error("a.json", "3", {.format = "json"}), {"a.json: ", "list of objects"});
   std::string objects;
   for (int i = 0; i < 30; ++i) objects += "{\"a\": 1}\n";
   expect_error(error("a.jsonl", objects), {"a.jsonl: ", "20 objects", "\"a\"", "{text_field}"});
@@ -168,7 +168,16 @@ TEST_F(DocumentTableTest, JsonOfAnotherForm) {
   for (const char* list : {"[{\"text\": \"a\"}]\n", "[\n {\"text\": \"a\"}\n]\n", "\n [1]\n"}) {
     expect_error(error("a.jsonl", list), {"a.jsonl: ", "found a list", ".json", "--text-field"});
   }
-  expect_error(error("a.jsonl", "{\n \"text\": \"a\"\n}\n"), {"a.jsonl: ", "several lines", "jq"});
+  for (const char* name : {"a.jsonl", "a"}) {
+    const auto found = read(name, "{\n \"text\": \"a\"\n}\n\n{\"text\": \"b\"}{\"text\": \"c\"}");
+    ASSERT_EQ(found.size(), 3u);
+    EXPECT_EQ(found[0].text + found[1].text + found[2].text, "abc");
+    EXPECT_EQ(found[0].line, 1);
+    EXPECT_EQ(found[2].line, 5);
+    EXPECT_EQ(found[2].record, 2);
+  }
+  // The first object may be all of a table that is no file of lines.
+  EXPECT_EQ(read("a", "{\"data\":\n [{\"text\": \"a\"}, {\"text\": \"b\"}]}").at(1).line, 2);
 }
 
 TEST_F(DocumentTableTest, OpenQuotesLoseNoRow) {

@@ -25,12 +25,17 @@ Names names_in(const Json& object) {
   return names;
 }
 
+/// Whether a value is an object with a list of records.
+bool holds_list(const Json& value) {
+  return value.is_object() && value.contains("data") && value["data"].is_array();
+}
+
 /// Whether a line is one record: an object, but not one that holds all records.
 bool is_json_line(const std::string& line) {
   if (!line.starts_with('{')) return false;
   try {
     const Json value = formats::parse_json_data(line, "line");
-    return value.is_object() && !(value.contains("data") && value["data"].is_array());
+    return value.is_object() && !holds_list(value);
   } catch (const Error&) {
     return false;
   }
@@ -108,9 +113,9 @@ bool needs_text(const Json& id) { return id.is_number_float() || may_be_digits(i
 /// The list of records that a JSON value holds.
 const Json& records_of(const Json& value, const std::string& path) {
   if (value.is_array()) return value;
-  const bool has_data = value.is_object() && value.contains("data") && value["data"].is_array();
-  require(has_data, "{}: expected a list of objects, or an object with a list \"data\", found {}",
-          path, formats::shown(value));
+  require(holds_list(value),
+          "{}: expected a list of objects, or an object with a list \"data\", found {}", path,
+          formats::shown(value));
   return value["data"];
 }
 
@@ -179,38 +184,83 @@ std::vector<std::string_view> texts_of_records(std::string& text, const Json& re
 
 }  // namespace
 
+namespace {
+
+using TakeObject = std::function<void(const Json& object, const Record&)>;
+
+/// Reads an object of a record, whose text is `text`.
+void take_object(const Json& object, std::string_view text, const DataOptions& options,
+                 Record& record, const TakeObject& read) {
+  require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
+  record.id_number = id_number(object, text, options);
+  if (options.id_field.empty()) return read(object, record);
+  Json renamed = object;
+  call_id(renamed, options);
+  read(renamed, record);
+}
+
+/// Reads the objects of a list, or of the list "data" of an object.
+void read_list(const std::string& path, std::string text, const Json& value,
+               const DataOptions& options, DataReport& report, const TakeObject& read) {
+  const Json& records = records_of(value, path);
+  const std::vector<std::string_view> texts = texts_of_records(text, records, options);
+  Record record;
+  for (const Json& object : records) {
+    const auto place = static_cast<std::size_t>(record.number);
+    record.place = fmt::format("{}: record {}", path, ++record.number);
+    read_record(record.place, options, report, [&] {
+      take_object(object, texts.empty() ? "" : texts[place], options, record, read);
+    });
+  }
+}
+
+/// Reads JSON lines or another stream of objects. The first one may be all of a file whose format
+/// is json, with the records in its list.
+void read_stream(JsonValues values, const DataOptions& options, DataReport& report,
+                 const TakeObject& read) {
+  const std::string path = values.path();
+  bool may_be_list = options.format == "json";
+  Json value;
+  std::optional<Error> fault;
+  std::string text;
+  const auto is_json = [&](const std::string& part) {
+    fault.reset();
+    try {
+      value = formats::parse_json_data(part, "record");
+    } catch (const Error& error) {
+      fault = error;
+    }
+    return !fault;
+  };
+  while (values.next(text, is_json)) {
+    if (std::exchange(may_be_list, false) && !fault && holds_list(value)) {
+      read_list(path, std::exchange(text, {}), value, options, report, read);
+      continue;
+    }
+    Record record = {values.number(),
+                     fmt::format("{}:{}", path, line_and_record(values.number(), values.record()))};
+    read_record(record.place, options, report, [&] {
+      if (fault) throw *fault;
+      take_object(value, text, options, record, read);
+    });
+  }
+}
+
+}  // namespace
+
 void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
                   const std::function<void(const Json&, const Record&)>& read) {
-  const auto take = [&](const Json& object, Record& record, std::string_view text) {
-    require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
-    record.id_number = id_number(object, text, options);
-    if (options.id_field.empty()) return read(object, record);
-    Json renamed = object;
-    call_id(renamed, options);
-    read(renamed, record);
-  };
-  if (options.format == "json") {
-    std::string text = read_whole_text(path, options);
-    const Json value = formats::parse_json_data(text, path);
-    const Json& records = records_of(value, path);
-    const std::vector<std::string_view> texts = texts_of_records(text, records, options);
-    Record record;
-    for (const Json& object : records) {
-      const auto place = static_cast<std::size_t>(record.number);
-      record.place = fmt::format("{}: record {}", path, ++record.number);
-      read_record(record.place, options, report,
-                  [&] { take(object, record, texts.empty() ? "" : texts[place]); });
-    }
-    return;
+  if (options.format != "json") {
+    return read_stream(JsonValues(lines_of(path, options)), options, report, read);
   }
-  TextLines lines = lines_of(path, options);
-  std::string line;
-  while (lines.next(line)) {
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    Record record = {lines.number(), fmt::format("{}:{}", path, lines.number())};
-    read_record(record.place, options, report,
-                [&] { take(formats::parse_json_data(line, "record"), record, line); });
+  std::string text = read_whole_text(path, options);
+  const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  if (std::string_view(text).substr(begin).starts_with('{')) {
+    TextLines lines(path, std::make_shared<const std::string>(std::move(text)));
+    return read_stream(JsonValues(std::move(lines)), options, report, read);
   }
+  const Json value = formats::parse_json_data(text, path);
+  read_list(path, std::move(text), value, options, report, read);
 }
 
 void read_records(const std::string& path, const DataOptions& options, DataReport& report,
@@ -344,6 +394,15 @@ std::size_t known_column(const std::vector<std::string>& columns, const std::str
 
 Json read_whole_json(const std::string& path, const DataOptions& options) {
   return formats::parse_json_data(read_whole_text(path, options), path);
+}
+
+Json json_if_whole(const std::string& path, const DataOptions& options) {
+  const std::string text = read_whole_text(path, options);
+  try {
+    return formats::parse_json_data(text, path);
+  } catch (const Error&) {
+    return nullptr;
+  }
 }
 
 namespace {

@@ -49,7 +49,8 @@ std::string place_of(const std::string& path, const Origin& origin);
 /// The record that is being read.
 struct Record {
   std::int64_t number = 0;
-  /// "file:line" or "file: record 3", for messages.
+  /// "file:line", "file:line:record" for a further object on a line, or "file: record 3", for
+  /// messages.
   std::string place;
   /// The JSON of the id where it is no text; empty for all others.
   std::string id_number = {};
@@ -80,8 +81,9 @@ std::size_t known_column(const std::vector<std::string>& columns, const std::str
 text::DelimitedReader open_table(TextLines lines, const DataOptions& options,
                                  std::vector<std::string>& columns);
 
-/// Calls `read` with every object of a file of JSON lines or of one JSON list (perhaps the member
-/// "data" of an object), as a record. Throws Error for a file that cannot be read.
+/// Calls `read` with every object of a file of JSON lines, of another stream of objects (as
+/// JsonValues has them) or of one JSON list (perhaps the member "data" of an object), as a record.
+/// Throws Error for a file that cannot be read.
 void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
                   const std::function<void(const Json&, const Record&)>& read);
 
@@ -103,6 +105,8 @@ void check_any(const std::string& path, std::size_t examples, const DataReport& 
 
 /// The value of a whole JSON file of a data set.
 Json read_whole_json(const std::string& path, const DataOptions& options);
+/// read_whole_json; null for a text that is not one JSON value, such as a stream of objects.
+Json json_if_whole(const std::string& path, const DataOptions& options);
 
 /// The text of a whole file of a data set.
 std::string read_whole_text(const std::string& path, const DataOptions& options);

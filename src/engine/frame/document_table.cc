@@ -147,9 +147,9 @@ void take_fields(const Json& object, std::string_view json, const FieldNames& fi
   if (fields.keeps_others) document.others = others_of(object, fields);
 }
 
-/// A fault becomes the error of the row.
-void take_object(std::string_view json, const FieldNames& fields, TableRow& row) {
-  const Json object = Json::parse(json, nullptr, false);
+/// A fault becomes the error of the row. The text of the object is `json`.
+void take_object(const Json& object, std::string_view json, const FieldNames& fields,
+                 TableRow& row) {
   try {
     take_fields(object, json, fields, row);
   } catch (const Error& error) {
@@ -177,83 +177,20 @@ Error fault_of_objects(const std::string& path, const FieldNames& fields, const 
                                       formats::quote(fields.text), count)});
 }
 
-class JsonLines final : public RowSource {
- public:
-  /// `is_named`: the name or the options say that the lines are objects.
-  JsonLines(TextLines lines, FieldNames fields, bool is_named)
-      : lines_(std::move(lines)), fields_(std::move(fields)), is_named_(is_named) {
-    const std::string* first = lines_.peek();
-    if (first == nullptr) return;
-    first_ = *first;
-    // Who talks through a pipe gets an answer to every line.
-    if (!is_read_once(lines_.path())) check_form();
-  }
+bool holds_list(const Json& value) {
+  return value.is_object() && value.contains("data") && value["data"].is_array();
+}
 
-  bool next(TableRow& row) override {
-    std::string line;
-    do {
-      if (!lines_.next(line)) return false;
-    } while (is_blank(line));
-    row.document.line = lines_.number();
-    row.document.bytes = lines_.bytes();
-    take_object(standard_json(line), fields_, row);
-    return true;
-  }
-
-  Error fault_of(const TableRow& first, std::size_t count) const override {
-    if (first.fault != RowFault::no_json) {
-      return fault_of_objects(lines_.path(), fields_, first, count);
-    }
-    const std::string wanted =
-        is_named_ ? "a JSON object on each line"
-                  : fmt::format(
-                        "a table: JSON objects on lines or in a list, or CSV with the "
-                        "column {}",
-                        formats::quote(fields_.text));
-    return Error(
-        {.subject = lines_.path(),
-         .reason = fmt::format("expected {}, found no JSON in the first {} lines, which begin {}",
-                               wanted, count, formats::quote(first_)),
-         .remedies = {Remedy::text_field}});
-  }
-
- private:
-  /// Throws Error for JSON that is not one object on a line.
-  void check_form() const {
-    const std::size_t begin = std::min(first_.find_first_not_of(" \t"), first_.size());
-    const std::string_view text = std::string_view(first_).substr(begin);
-    const bool is_open = text.starts_with('{') && is_blank(text.substr(1));
-    require(!text.starts_with('['), FileName{lines_.path()},
-            "expected a JSON object on each line, found a list, which begins {}: name the file "
-            ".json and give --text-field, or write its objects on lines (jq -c '.[]')",
-            formats::quote(first_));
-    require(!is_open, FileName{lines_.path()},
-            "expected a JSON object on each line, found objects that go on over several lines: "
-            "write each on one line (jq -c .)");
-  }
-
-  TextLines lines_;
-  FieldNames fields_;
-  bool is_named_;
-  std::string first_;
-};
-
+/// The objects of one JSON list, whose text is held whole.
 class JsonList final : public RowSource {
  public:
-  JsonList(TextLines lines, FieldNames fields) : path_(lines.path()), fields_(std::move(fields)) {
-    std::string text, line;
-    std::int64_t bytes = 0;
-    while (lines.next(line)) {
-      text.append(line).append("\n");
-      bytes += lines.bytes();
-    }
-    text_ = standard_json(text);
+  JsonList(std::string path, std::string text, std::int64_t bytes, FieldNames fields)
+      : path_(std::move(path)), fields_(std::move(fields)), text_(std::move(text)) {
     const Json value = Json::parse(text_, nullptr, false);
-    const bool has_data = value.is_object() && value.contains("data");
-    const Json& list = has_data ? value["data"] : value;
-    require(list.is_array(), FileName{path_},
+    const bool has_data = holds_list(value);
+    require(has_data || value.is_array(), FileName{path_},
             "expected a list of objects, or an object with a list \"data\", found {}",
-            list.is_discarded() ? "no JSON" : list.type_name());
+            value.is_discarded() ? "no JSON" : value.type_name());
     if (has_data) text_ = json_member(text_, "data");
     records_ = json_elements(text_);
     bytes_of_each_ = records_.empty() ? 0 : bytes / static_cast<std::int64_t>(records_.size());
@@ -264,7 +201,7 @@ class JsonList final : public RowSource {
     const std::string_view record = records_[next_++];
     row.document.line = static_cast<std::int64_t>(next_);
     row.document.bytes = bytes_of_each_;
-    take_object(record, fields_, row);
+    take_object(Json::parse(record, nullptr, false), record, fields_, row);
     return true;
   }
 
@@ -280,6 +217,83 @@ class JsonList final : public RowSource {
   std::vector<std::string_view> records_;
   std::size_t next_ = 0;
   std::int64_t bytes_of_each_ = 0;
+};
+
+std::unique_ptr<RowSource> list_of(TextLines lines, FieldNames fields) {
+  std::string text, line;
+  std::int64_t bytes = 0;
+  while (lines.next(line)) {
+    text.append(line).append("\n");
+    bytes += lines.bytes();
+  }
+  return std::make_unique<JsonList>(lines.path(), standard_json(text), bytes, std::move(fields));
+}
+
+/// JSON lines and other streams of objects.
+class JsonStream final : public RowSource {
+ public:
+  /// `is_named`: the name or the options say that there is an object on each line. Else the first
+  /// object may be all of the file, with a list of objects.
+  JsonStream(TextLines lines, FieldNames fields, bool is_named)
+      : fields_(std::move(fields)), is_named_(is_named) {
+    if (const std::string* first = lines.peek()) first_ = *first;
+    // Who talks through a pipe gets an answer to every line.
+    if (is_named && !is_read_once(lines.path())) check_form(lines.path());
+    values_.emplace(std::move(lines));
+  }
+
+  bool next(TableRow& row) override {
+    if (list_ && list_->next(row)) return true;
+    Json value;
+    std::string json, text;
+    const auto is_json = [&](const std::string& part) {
+      json = standard_json(part);
+      value = Json::parse(json, nullptr, false);
+      return !value.is_discarded();
+    };
+    if (!values_->next(text, is_json)) return false;
+    if (!std::exchange(is_begun_, true) && !is_named_ && holds_list(value)) {
+      list_.emplace(values_->path(), std::move(json), values_->bytes(), fields_);
+      return next(row);
+    }
+    row.document.line = values_->number();
+    row.document.record = values_->record();
+    row.document.bytes = values_->bytes();
+    take_object(value, json, fields_, row);
+    return true;
+  }
+
+  Error fault_of(const TableRow& first, std::size_t count) const override {
+    const std::string& path = values_->path();
+    if (first.fault != RowFault::no_json) return fault_of_objects(path, fields_, first, count);
+    const std::string wanted =
+        is_named_ ? "a JSON object on each line"
+                  : fmt::format(
+                        "a table: JSON objects on lines or in a list, or CSV with the "
+                        "column {}",
+                        formats::quote(fields_.text));
+    return Error(
+        {.subject = path,
+         .reason = fmt::format("expected {}, found no JSON in the first {} lines, which begin {}",
+                               wanted, count, formats::quote(first_)),
+         .remedies = {Remedy::text_field}});
+  }
+
+ private:
+  /// Throws Error for a list.
+  void check_form(const std::string& path) const {
+    const std::size_t begin = std::min(first_.find_first_not_of(" \t"), first_.size());
+    require(!std::string_view(first_).substr(begin).starts_with('['), FileName{path},
+            "expected a JSON object on each line, found a list, which begins {}: name the file "
+            ".json and give --text-field, or write its objects on lines (jq -c '.[]')",
+            formats::quote(first_));
+  }
+
+  std::optional<JsonValues> values_;
+  std::optional<JsonList> list_;
+  FieldNames fields_;
+  bool is_named_, is_begun_ = false;
+  std::string first_;
 };
 
 class DelimitedRows final : public RowSource {
@@ -368,19 +382,15 @@ class DelimitedRows final : public RowSource {
   bool has_header_ = true;
 };
 
-/// Whether a line that begins an object is a list, or begins one that goes on in further lines.
-bool holds_list(const std::string& line) {
-  const Json value = Json::parse(standard_json(line), nullptr, false);
-  if (!value.is_discarded()) return value.contains("data") && value["data"].is_array();
-  const std::size_t last = line.find_last_not_of(" \t");
-  return std::string_view("{[,").find(line[last]) != std::string_view::npos;
+bool begins_object(std::string_view line) {
+  const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
+  return line.substr(begin).starts_with('{');
 }
 
 /// The form of a table by its first line that is not blank.
 std::string format_by(const std::string& line, const DataOptions& options) {
   const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
-  if (line.substr(begin).starts_with('[')) return "json";
-  if (line.substr(begin).starts_with('{')) return holds_list(line) ? "json" : "jsonl";
+  if (line.substr(begin).starts_with('[') || line.substr(begin).starts_with('{')) return "json";
   if (!options.columns.empty() || text::named_separator(line)) return "csv";
   for (const char separator : {',', ';', '\t', '|'}) {
     const Names fields = text::fields_of(line, {.separator = separator, .quotes = options.quotes});
@@ -481,11 +491,11 @@ struct DocumentTable::Implementation {
     if (options.format == "csv" || options.format == "tsv") {
       rows = std::make_unique<DelimitedRows>(path, options, std::move(*lines), fields);
       has_header = options.columns.empty();
-    } else if (options.format == "json") {
-      rows = std::make_unique<JsonList>(std::move(*lines), std::move(fields));
+    } else if (options.format == "json" && (line == nullptr || !begins_object(*line))) {
+      rows = list_of(std::move(*lines), std::move(fields));
     } else {
-      const bool is_named = !options.format.empty();
-      rows = std::make_unique<JsonLines>(std::move(*lines), std::move(fields), is_named);
+      const bool is_named = options.format == "jsonl";
+      rows = std::make_unique<JsonStream>(std::move(*lines), std::move(fields), is_named);
     }
     lines.reset();
   }

@@ -159,12 +159,14 @@ std::vector<NamedMultiHopQuestion> parse_multi_hop_questions(std::string_view te
     }
     return questions;
   }
-  TextLines lines(name, std::make_shared<const std::string>(text));
-  std::string one;
-  while (lines.next(one)) {
-    if (one.find_first_not_of(" \t") == std::string::npos) continue;
-    const std::string place = fmt::format("{}:{}", name, lines.number());
-    questions.push_back(named(one, place, lines.number()));
+  JsonValues values(TextLines(name, std::make_shared<const std::string>(text)));
+  const auto is_json = [](const std::string& one) {
+    return nlohmann::json::accept(standard_json(one));
+  };
+  for (std::string one; values.next(one, is_json);) {
+    const std::string place =
+        fmt::format("{}:{}", name, line_and_record(values.number(), values.record()));
+    questions.push_back(named(one, place, values.number()));
   }
   return questions;
 }

@@ -135,7 +135,7 @@ QuestionData read_questions(const std::string& path, const DataOptions& given) {
           "expected json (SQuAD) or jsonl for question answering, found {}", options.format);
   QuestionData data;
   data.path = path;
-  Json whole = options.format == "json" ? read_whole_json(path, options) : Json();
+  Json whole = options.format == "json" ? json_if_whole(path, options) : Json();
   if (is_squad(whole)) {
     std::int64_t number = 0;
     read_squad(whole["data"], path, [&](const Json& paragraph) {

@@ -152,7 +152,7 @@ class TestChoose:
         run("choose", tuned, "--global-attention", "sentences", stdin=asked).fails(2, "--global-attention", "without sentences")
 
     def test_json_on_several_lines(self, tuned, tmp_path):
-        """A file may be one list or one object over lines; one that is broken is one error, not one for each line."""
+        """A file may be one list, or objects over lines; one that is broken is one error, not one for each line."""
         asked = [question(1) | {"id": "a"}, question(2) | {"id": 7}]
         (tmp_path / "lines").write_text("\n".join(map(json.dumps, asked)) + "\n")
         lines = run("choose", tuned, "lines", "--json", folder=tmp_path).works().json
@@ -162,9 +162,15 @@ class TestChoose:
             rows = run("choose", tuned, "list", "one", "lines", "--json", folder=tmp_path).works().json
             assert [row["logits"] for row in rows] == [row["logits"] for row in [*lines, lines[0], *lines]]
             assert [row["id"] for row in rows] == ["a", 7, "a", "a", 7]
-        (tmp_path / "two").write_text(json.dumps(asked[0], indent=2) + "\n" + json.dumps(asked[1], indent=2))
-        said = run("choose", tuned, "two", "lines", "--json", folder=tmp_path).fails(1, "two:1", "jq -c .")
-        assert len(said.err.splitlines()) == 1
+        for indent, between in ((2, "\n"), (0, ""), (None, " ")):
+            stream = between.join(json.dumps(one, indent=indent) for one in asked * 2)
+            rows = run("choose", tuned, "--json", stdin=stream).works().json
+            assert [(row["id"], row["logits"]) for row in rows] == [(row["id"], row["logits"]) for row in lines * 2]
+            (tmp_path / "stream.json").write_text(stream)
+            assert run("evaluate", tuned, "stream.json", "--json", folder=tmp_path).works().json[0]["examples"] == 4
+        (tmp_path / "two").write_text(json.dumps(asked[0], indent=2).replace(": ", " ", 1) + "\n" + json.dumps(asked[1], indent=2))
+        said = run("choose", tuned, "two", "lines", "--json", folder=tmp_path).fails(1, "two:1", "syntax error")
+        assert len(said.err.splitlines()) == 1 and len([row for row in said.json if "logits" in row]) == 3
         # Lines of which one is broken stay lines.
         (tmp_path / "broken").write_text(json.dumps(asked[0]) + "\n{\n" + json.dumps(asked[1]) + "\n")
         assert [row["id"] for row in run("choose", tuned, "broken", "--json", folder=tmp_path).fails(1, "broken:2").json if "logits" in row] == ["a", 7]

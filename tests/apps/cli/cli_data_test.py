@@ -12,6 +12,7 @@ import threading
 import time
 
 import pytest
+from cli_sequence_test import folder_of
 from cli_test import BINARY, FIXTURES, run
 
 CLASSIFIER = FIXTURES / "tiny_longformer_classifier"
@@ -249,3 +250,39 @@ class TestPipes:
         text = "Ada B-PER\nran O\n\n"
         expected = said(tmp_path, TAGGER, write(tmp_path / "a.conll", text))
         assert said(tmp_path, TAGGER, "-", stdin=text.encode()) == expected
+
+
+class TestStreamsOfObjects:
+    """Data sets whose objects go on over several lines, as jq writes them, or follow each other on one line."""
+
+    QUESTION = {"context": "the of and to in a is", "question": "for it"}
+    DATA = {
+        "classes": (CLASSIFIER, {"text": "the cat", "label": "good"}),
+        "words": (TAGGER, {"tokens": ["he", "was"], "ner_tags": ["O", "B-PER"]}),
+        "answers": (FIXTURES / "tiny_longformer_qa", QUESTION | {"answers": {"text": ["and"], "answer_start": [7]}}),
+        "choices": (FIXTURES / "tiny_longformer_choice", QUESTION | {"choices": ["his", "on be"], "label": 0}),
+        "coreference": (FIXTURES / "coreference", {"doc_key": "a", "sentences": [["he", "was", "he"]], "clusters": [[[0, 0], [2, 2]]]}),
+        "texts": (None, {"text": "the cat was here", "summary": "a cat"}),
+    }  # fmt: skip
+
+    @pytest.mark.parametrize("task", DATA)
+    def test_are_those_of_json_lines(self, tmp_path, task):
+        model, row = self.DATA[task]
+        model = model or folder_of("tiny_led", tmp_path)[0]
+        rows = [row | {"id": f"q{i}"} for i in range(3)]
+        flags = ["--skip-invalid", *(["--max-new-tokens", 3] if task == "texts" else [])]
+        wanted = said(tmp_path, model, write(tmp_path / "a.jsonl", "\n".join(map(json.dumps, rows))), *flags)
+        assert len(wanted) == 3
+        for indent, between in ((2, "\n"), (0, ""), (None, ""), (1, "\n\n")):
+            text = between.join(json.dumps(one, indent=indent) for one in rows)
+            for name in ("b.jsonl", "b.json"):
+                assert said(tmp_path, model, write(tmp_path / name, text), *flags) == wanted
+            assert said(tmp_path, model, "-", *flags, stdin=text.encode()) == wanted
+        # A broken object takes no other one with it.
+        broken = json.dumps(row, indent=2).replace(": ", " ", 1)
+        for text in ("\n".join([json.dumps(rows[0], indent=2), broken, *(json.dumps(one, indent=2) for one in rows[1:])]),
+                     "\n".join([json.dumps(rows[0]), json.dumps(row)[:-1], *map(json.dumps, rows[1:])])):  # fmt: skip
+            data = write(tmp_path / "c.jsonl", text)
+            line = text.count("\n", 0, len(text.split(broken)[0])) + 1 if broken in text else 2
+            run("evaluate", model, data).fails(1, f"c.jsonl:{line}: ", "--skip-invalid")
+            assert said(tmp_path, model, data, *flags) == wanted

@@ -46,7 +46,7 @@ def json_lines(rows=ROWS, names=NAMES):
 FORMS = {
     "csv": delimited(), "tsv": delimited(delimiter="\t"), "jsonl": json_lines(), "ndjson": "\n" + json_lines(),
     "CSV": delimited(delimiter=";", lineterminator="\n"), "bom.csv": "\ufeff" + delimited(quoting=csv.QUOTE_ALL),
-    "bar.csv": "\n\r\n" + delimited(delimiter="|"),
+    "bar.csv": "\n\r\n" + delimited(delimiter="|"), "jq.jsonl": "\n".join(json.dumps(json.loads(line), indent=2) for line in json_lines().splitlines()),
 }  # fmt: skip
 
 
@@ -259,6 +259,46 @@ class TestJson:
             found = run("tokenize", BERT, "a.json", "--text-field", "text", "--json", folder=tmp_path).works().json
             assert ids_of(found) == [row[0] for row in ROWS] and [row["line"] for row in found] == [1, 2, 3]
 
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_streams_of_objects(self, tmp_path, verb):
+        """Objects over several lines and on one line, in files and pipes, are those of JSON lines."""
+        rows = [dict(zip(NAMES, row)) for row in ROWS]
+        (tmp_path / "a.jsonl").write_text(json_lines())
+        flags = [*VERBS[verb], "--text-field", "text", "--json"]
+
+        def found(*arguments, **how):
+            said = run(verb, *flags, *arguments, folder=tmp_path, **how).passes().json
+            return [{key: value for key, value in row.items() if key not in ("file", "line", "record")} for row in said], said
+
+        wanted, _ = found("a.jsonl")
+        for indent, between in ((2, "\n"), (0, ""), (None, ""), (None, " "), (4, "\n\n")):
+            text = between.join(json.dumps(row, indent=indent) for row in rows)
+            for name in ("b.jsonl", "b"):
+                (tmp_path / name).write_text(text)
+                assert found(name)[0] == wanted
+            same, said = found(stdin=text)
+            places = {(row["line"], row.get("record", 0)) for row in said}
+            assert same == wanted and len(places) == 3
+
+    def test_a_broken_object_is_one_error(self, tmp_path):
+        """It takes no other row with it, in lines and in objects over several lines."""
+        good = [json.dumps({"id": i, "text": "a"}) for i in range(4)]
+        for broken in ('{"id": 9, "text": ', '{"id": 9, "text": [', '{"id": 9,', '{"id": 9', "{", '{"id": 9}}', "x", '{"id": 9, "text": "a'):
+            (tmp_path / "a.jsonl").write_text("\n".join([good[0], broken, *good[1:]]) + "\n")
+            done = run("tokenize", BERT, "a.jsonl", "--json", folder=tmp_path).fails(1, "a.jsonl:2: ")
+            assert [row.get("id") for row in done.json] == [0, None, 1, 2, 3] and len(done.err.splitlines()) == 1
+        pretty = [json.dumps({"id": i, "text": "a", "more": [{"text": "b"}]}, indent=2) for i in range(3)]
+        pretty[1] = pretty[1].replace("],", "]").replace('"a",', '"a"')
+        (tmp_path / "a.jsonl").write_text("\n".join(pretty))
+        done = run("tokenize", BERT, "a.jsonl", "--json", folder=tmp_path).fails(1, "a.jsonl:10: ")
+        assert [row.get("id") for row in done.json] == [0, None, 2] and len(done.err.splitlines()) == 1
+
+    def test_objects_on_one_line_are_documents_of_their_own(self, tmp_path, longformer):
+        (tmp_path / "a.jsonl").write_text('{"text": "the cat"}{"text": "he was"}\n{"text": "a cat"}')
+        run("search", longformer, "a.jsonl", "--index", "i", "--passage-tokens", 8, folder=tmp_path).passes()
+        listed = run("search", "--index", "i", "--list", "--json", folder=tmp_path).passes().json
+        assert sorted(row["file"] for row in listed) == ["a.jsonl:1", "a.jsonl:1:2", "a.jsonl:2"]
+
     def test_objects_without_the_field_are_told_once(self, tmp_path):
         (tmp_path / "a.jsonl").write_text('{"id": 1, "review": "a"}\n' * 500)
         done = run("tokenize", BERT, "a.jsonl", folder=tmp_path)
@@ -271,7 +311,7 @@ class TestJson:
         ("a.jsonl", '{"body": "a", "id": 1}\n' * 100, [], ['the field "text"', '"body", "id"', "--text-field"]),
         ("a.jsonl", json.dumps([{"text": "a"}] * 100, indent=1), [], ["found a list", ".json"]),
         ("a.jsonl", json.dumps([{"text": "a"}] * 100), [], ["found a list", ".json"]),
-        ("a.jsonl", '{\n "text": "a"\n}\n' * 100, [], ["several lines", "jq"]),
+        ("a.jsonl", '{\n "body": "a"\n}\n' * 100, [], ['the field "text"', '"body"', "--text-field"]),
         ("a.csv", "id,text\n" + "1,a,b\n" * 100, [], ["2 fields", '"id", "text"', "3 in the first", "--delimiter"]),
         ("a.html", "<p>one\n" * 100, ["--text-field", "text"], ["a table", '"<p>one"', "--text-field"]),
         ("a.csv", "text,id\n" + "a,1\n" * 100, ["--id-field", "key"], ['the column "key"', '"text", "id"', "--id-field"]),
