@@ -132,17 +132,6 @@ void append_gap(std::string& text, const NewPassage& gap, Index from, Index to) 
   }
 }
 
-/// A name in the one of its equivalent forms that is composed, as far as it is text.
-std::string composed(std::string_view name) {
-  if (!text::is_valid_utf8(name)) return std::string(name);
-  std::string all;
-  const std::vector steps = {text::NormalizationStep(text::NormalizationKind::compose)};
-  for (const auto& one : text::normalize(steps, name, 0, name.size())) {
-    text::append_utf8(one.value, all);
-  }
-  return all;
-}
-
 }  // namespace
 
 std::string text_hash(std::string_view text) { return fmt::format("{:016x}", fnv1a(text)); }
@@ -386,12 +375,12 @@ std::vector<Index> PassageStore::find(const std::string& name) const {
 }
 
 std::vector<Index> PassageStore::find_equivalent(const std::string& name) const {
-  const std::string wanted = composed(name);
+  const std::string wanted = text::composed(name);
   const std::string folder = wanted.ends_with('/') ? wanted : wanted + '/';
   std::vector<Index> ids;
   Statement rows = database_.prepare("SELECT id, name FROM documents ORDER BY id");
   while (rows.step()) {
-    const std::string found = composed(rows.text(1));
+    const std::string found = text::composed(rows.text(1));
     if (found == wanted || found.starts_with(folder)) ids.push_back(rows.integer(0));
   }
   return ids;

@@ -311,6 +311,18 @@ std::vector<NormalizedCharacter> normalize(const std::vector<NormalizationStep>&
   return characters;
 }
 
+std::string composed(std::string_view text) {
+  if (is_ascii(text) || !is_valid_utf8(text)) return std::string(text);
+  std::string all;
+  const std::vector steps = {NormalizationStep(NormalizationKind::compose)};
+  for (const auto& one : normalize(steps, text, 0, text.size())) append_utf8(one.value, all);
+  return all;
+}
+
+bool are_equivalent(std::string_view a, std::string_view b) {
+  return a == b || (!is_ascii(a) && !is_ascii(b) && composed(a) == composed(b));
+}
+
 bool drops_beginning(const std::vector<NormalizationStep>& steps, std::string_view part) {
   auto characters = characters_of(part, 0, part.size());
   for (const auto& step : steps) {

@@ -63,6 +63,11 @@ std::vector<NormalizedCharacter> normalize(const std::vector<NormalizationStep>&
                                            std::string_view text, std::size_t begin,
                                            std::size_t end, TextEnds ends = {});
 
+/// A text in its composed form (NFC); bytes that are no UTF-8 as they are.
+std::string composed(std::string_view text);
+/// Whether two texts have one composed form, so that they look alike.
+bool are_equivalent(std::string_view a, std::string_view b);
+
 /// Whether a map drops what the part begins with: `tokenizers` then places all characters of the
 /// text too far to the left, so that parts cannot be normalised one by one.
 bool drops_beginning(const std::vector<NormalizationStep>& steps, std::string_view part);

@@ -1,6 +1,8 @@
 // One reading of the labels of a file, whatever wrote it, and words in columns of many kinds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "error_testing.h"
@@ -198,6 +200,83 @@ TEST_F(LabelsTest, OfWordsAreAllNamesOrAllNumbers) {
   EXPECT_EQ(columns("a 1\nb O\n", known).examples[0].labels, (Numbers{0, 2}));
   expect_error(error_of([&] { columns("a 0\n\nb O\n", known); }),
                {"d.conll:1:", "d.conll:3 \"O\""});
+}
+
+/// Names whose letters may be one character or a letter with its marks: é, ô, 각, ḍ̇.
+struct Forms {
+  std::string composed, decomposed;
+};
+const std::vector<Forms> kForms = {
+    {"caf\u00e9", "cafe\u0301"},
+    {"\u00f4", "o\u0302"},
+    {"\uac01", "\u1100\u1161\u11a8"},
+    {"\u1e0d\u0307", "d\u0307\u0323"},
+};
+
+TEST_F(LabelsTest, ComposedAndDecomposedNamesAreOneClass) {
+  for (const auto& [composed, decomposed] : kForms) {
+    SCOPED_TRACE(composed);
+    const std::vector<Strings> orders = {{composed, decomposed}, {decomposed, composed}};
+    for (const Strings& forms : orders) {
+      // The spelling that came first is the name.
+      const auto learned = table({forms[0], "b", forms[1], "b", forms[0]});
+      EXPECT_EQ(std::ranges::count(learned.labels.names(), forms[0]), 1);
+      ASSERT_EQ(learned.labels.size(), 2u);
+      EXPECT_EQ(classes_of(learned)[0], classes_of(learned)[2]);
+      EXPECT_NE(classes_of(learned)[0], classes_of(learned)[1]);
+      EXPECT_EQ(classes_of(table({forms[1], "b"}, model({"b", forms[0]}))), (Numbers{1, 0}));
+
+      const std::string line = R"({"text": "a", "label": ")";
+      const auto lists = read_classification(
+          folder_.add("d.jsonl", "{\"text\": \"a\", \"label\": [\"" + forms[0] + "\", \"b\"]}\n" +
+                                     line + forms[1] + "\"}\n"),
+          {}, {.problem = ProblemType::multi_label});
+      EXPECT_EQ(lists.labels.size(), 2u);
+      const auto marked = read_classification(
+          folder_.add("f.txt", "__label__" + forms[0] + " a\n__label__" + forms[1] + " b\n"), {},
+          {});
+      EXPECT_EQ(marked.labels.names(), Strings{forms[0]});
+
+      // Members of an object, and columns, are classes too.
+      const auto members =
+          read_classification(folder_.add("m.jsonl", "{\"text\": \"a\", \"" + forms[0] +
+                                                         "\": 1, \"b\": 0}\n{\"text\": \"a\", \"" +
+                                                         forms[1] + "\": 1, \"b\": 1}\n"),
+                              {}, {});
+      EXPECT_EQ(members.labels.names(), (Strings{forms[0], "b"}));
+      EXPECT_EQ(members.examples.at(1).values, (std::vector<float>{1, 1}));
+      const auto known = read_classification(
+          folder_.add("c.csv", "text," + forms[0] + ",b\na,1,0\n"), {}, model({"b", forms[1]}));
+      EXPECT_EQ(known.examples.at(0).values, (std::vector<float>{0, 1}));
+
+      const auto words =
+          columns("a B-" + forms[0] + "\nb I-" + forms[1] + "\nc O\nd B-" + forms[1] + "\n");
+      EXPECT_EQ(words.labels.names(), (Strings{"B-" + forms[0], "I-" + forms[0], "O"}));
+      EXPECT_EQ(words.examples.at(0).labels, (Numbers{0, 1, 2, 0}));
+      const auto asked =
+          read_choices(folder_.add("q.jsonl", R"({"question": "q", "choices": ["b", ")" + forms[0] +
+                                                  R"("], "label": ")" + forms[1] + "\"}\n"),
+                       {});
+      EXPECT_EQ(asked.examples.at(0).label, 1);
+    }
+    TemporaryFolder folders;
+    for (const std::string& name : {composed, decomposed, std::string("b")}) {
+      std::filesystem::create_directory(folders.path() / name);
+      folders.add(name + "/a.txt", "text");
+    }
+    const auto classes = read_classification(folders.path().string(), {}, {});
+    EXPECT_EQ(classes.labels.size(), 2u);
+    EXPECT_EQ(classes.examples.size(), 3u);
+  }
+  // Letters that look alike, and compatible ones, stay apart.
+  EXPECT_EQ(table({"\u0041", "\u0410", "\u00aa", "a", "\ufb01", "fi"}).labels.size(), 6u);
+  // A model that has both keeps both.
+  const auto& [composed, decomposed] = kForms[0];
+  EXPECT_EQ(classes_of(table({composed, decomposed}, model({decomposed, composed}))),
+            (Numbers{1, 0}));
+  EXPECT_EQ(place_of_label(Strings{"a", decomposed}, composed), 1u);
+  EXPECT_EQ(place_of_label(Strings{decomposed, composed}, composed), 1u);
+  EXPECT_EQ(place_of_label(Strings{"a"}, composed), std::nullopt);
 }
 
 /// Words and labels of all sentences.

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/words.h"
+#include "engine/frame/labels.h"
 #include "formats/json.h"
 
 namespace longformer::engine {
@@ -62,10 +63,10 @@ ClassWeights explicit_weights(const NamedWeights& given, const std::vector<std::
   if (is_multi_label) weights.other = weights.right;
   std::vector<bool> seen(labels.size(), false);
   for (const auto& [label, weight] : given) {
-    const auto found = std::ranges::find(labels, label);
-    require(found != labels.end(), OptionName(kOption), "expected one of the labels {}, found {}",
+    const auto found = place_of_label(labels, label);
+    require(found.has_value(), OptionName(kOption), "expected one of the labels {}, found {}",
             fmt::join(labels, ", "), formats::quote(label));
-    const auto place = static_cast<std::size_t>(found - labels.begin());
+    const std::size_t place = *found;
     require(!seen[place], OptionName(kOption), "expected each label once, found {} twice",
             formats::quote(label));
     require(weight >= kLeast && weight <= kMost, OptionName(kOption),

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "core/error.h"
 #include "core/words.h"
 #include "engine/frame/data_file.h"
 #include "formats/json.h"
+#include "text/normalization.h"
 
 namespace longformer::engine {
 namespace {
@@ -23,7 +25,28 @@ std::string listed(const std::vector<std::string>& names) {
   return list;
 }
 
+/// The labels in their order, each once.
+std::vector<std::string> once_each(std::vector<std::string> labels) {
+  std::unordered_set<std::string> seen, forms;
+  std::erase_if(labels, [&](const std::string& label) {
+    // Most of many labels are known by their bytes.
+    return !seen.insert(label).second || !forms.insert(text::composed(label)).second;
+  });
+  return labels;
+}
+
 }  // namespace
+
+std::optional<std::size_t> place_of_label(std::span<const std::string> labels,
+                                          std::string_view label) {
+  auto found = std::ranges::find(labels, label);
+  if (found == labels.end()) {
+    found = std::ranges::find_if(
+        labels, [&](const std::string& one) { return text::are_equivalent(one, label); });
+  }
+  if (found == labels.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - labels.begin());
+}
 
 std::optional<std::int64_t> whole_number(std::string_view label) {
   if (const auto number = parsed_number<std::int64_t>(label)) return number;
@@ -37,6 +60,7 @@ LabelSet::LabelSet(std::vector<std::string> names) : names_(std::move(names)) {
   std::set<std::int64_t> repeated;
   for (std::size_t i = 0; i < names_.size(); ++i) {
     index_.emplace(names_[i], static_cast<std::int32_t>(i));
+    composed_.emplace(text::composed(names_[i]), static_cast<std::int32_t>(i));
     const auto number = whole_number(names_[i]);
     if (!number) continue;
     if (!whole_.emplace(*number, static_cast<std::int32_t>(i)).second) repeated.insert(*number);
@@ -45,19 +69,22 @@ LabelSet::LabelSet(std::vector<std::string> names) : names_(std::move(names)) {
 }
 
 LabelSet LabelSet::collected(std::vector<std::string> labels) {
+  labels = once_each(std::move(labels));
   const bool numbers = std::all_of(labels.begin(), labels.end(), [](const std::string& label) {
     return parsed_number<std::int64_t>(label).has_value();
   });
-  std::sort(labels.begin(), labels.end(), [numbers](const std::string& a, const std::string& b) {
-    return numbers ? parsed_number<std::int64_t>(a) < parsed_number<std::int64_t>(b) : a < b;
-  });
-  labels.erase(std::unique(labels.begin(), labels.end()), labels.end());
+  std::stable_sort(
+      labels.begin(), labels.end(), [numbers](const std::string& a, const std::string& b) {
+        return numbers ? parsed_number<std::int64_t>(a) < parsed_number<std::int64_t>(b) : a < b;
+      });
   return LabelSet(std::move(labels));
 }
 
 std::optional<std::int32_t> LabelSet::named(const std::string& label) const {
   const auto found = index_.find(label);
   if (found != index_.end()) return found->second;
+  const auto equivalent = composed_.find(text::composed(label));
+  if (equivalent != composed_.end()) return equivalent->second;
   const auto number = whole_number(label);
   if (!number) return std::nullopt;
   const auto same = whole_.find(*number);

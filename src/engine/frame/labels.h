@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,13 @@ enum class LabelKind { names, numbers };
 /// The whole number that a label is, as pandas may write it too ("1.0"); absent for others.
 std::optional<std::int64_t> whole_number(std::string_view label);
 
+/// Place of a label in a list; of those that only differ in how their letters are composed (NFC or
+/// NFD), that of the first. Absent when there is none.
+std::optional<std::size_t> place_of_label(std::span<const std::string> labels,
+                                          std::string_view label);
+
+/// Classes by their names. Two names that only differ in how their letters are composed (NFC or
+/// NFD) are one class, with the spelling that came first.
 class LabelSet {
  public:
   LabelSet() = default;
@@ -28,7 +36,8 @@ class LabelSet {
   const std::vector<std::string>& names() const { return names_; }
   std::size_t size() const { return names_.size(); }
 
-  /// The class of this name. A label that is a whole number has the name of this number.
+  /// The class of this name, in this or another form. A label that is a whole number has the name
+  /// of this number.
   std::optional<std::int32_t> named(const std::string& label) const;
   /// The class of this number, from 0.
   std::optional<std::int32_t> numbered(const std::string& label) const;
@@ -38,6 +47,8 @@ class LabelSet {
  private:
   std::vector<std::string> names_;
   std::unordered_map<std::string, std::int32_t> index_;
+  /// Classes by the composed forms of their names.
+  std::unordered_map<std::string, std::int32_t> composed_;
   /// Classes whose names are whole numbers, each number once.
   std::unordered_map<std::int64_t, std::int32_t> whole_;
 };

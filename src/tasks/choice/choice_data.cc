@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "engine/frame/labels.h"
 #include "formats/json.h"
 
 namespace longformer::tasks {
@@ -48,13 +49,13 @@ std::int32_t label_of(const Json& object, const std::vector<std::string>& choice
   if (!is_known && options.label_field.empty() && object.contains("candidates")) return kNoLabel;
   require(is_known, "expected the right choice in the member \"{}\", found none", key);
   if (label->is_string()) {
-    const auto found = std::find(choices.begin(), choices.end(), label->get<std::string>());
-    require(found != choices.end(), "expected one of the {} choices as answer, found {}",
-            choices.size(), formats::shown(*label));
-    require(std::find(found + 1, choices.end(), *found) == choices.end(),
+    const auto found = place_of_label(choices, label->get_ref<const std::string&>());
+    require(found.has_value(), "expected one of the {} choices as answer, found {}", choices.size(),
+            formats::shown(*label));
+    require(std::ranges::count(choices, choices[*found]) == 1,
             "expected an answer that is one of the choices, found {}, which is several of them",
             formats::shown(*label));
-    return static_cast<std::int32_t>(found - choices.begin());
+    return static_cast<std::int32_t>(*found);
   }
   require(label->is_number_integer() && label->get<std::int64_t>() >= 0 &&
               label->get<std::int64_t>() < static_cast<std::int64_t>(choices.size()),

@@ -9,6 +9,7 @@
 #include "formats/json.h"
 #include "tasks/classification/label_fields.h"
 #include "tasks/classification/multi_hot.h"
+#include "text/normalization.h"
 
 namespace longformer::tasks {
 namespace {
@@ -46,7 +47,8 @@ std::vector<std::string> other_members(const Json& object, const DataOptions& op
   for (const auto& [name, value] : object.items()) {
     if (is_of_label(name, options)) return {};
     const bool is_text = name == options.text_field || name == options.pair_field;
-    if (!is_text && name != "id" && name != "_id") names.push_back(name);
+    const bool is_class = !is_text && name != "id" && name != "_id";
+    if (is_class && !place_of_label(names, name)) names.push_back(name);
   }
   return names;
 }
@@ -64,10 +66,13 @@ void take_bits(const Json& object, const std::vector<std::string>& classes,
                UnresolvedDocument& document) {
   document.list = true;
   for (const std::string& name : classes) {
-    const auto value = object.find(name);
-    require(value != object.end(), "expected a member {} of 0 or 1, found no such member",
-            formats::quote(name));
-    add_bit(name, scalar_text(*value, name), document);
+    bool is_found = false;
+    for (const auto& [key, value] : object.items()) {
+      if (!text::are_equivalent(key, name)) continue;
+      is_found = true;
+      add_bit(name, scalar_text(value, name), document);
+    }
+    require(is_found, "expected a member {} of 0 or 1, found no such member", formats::quote(name));
   }
 }
 
@@ -160,7 +165,9 @@ void read_table(const std::string& path, const DataOptions& options, DataReport&
     columns = columns_of(header, options, path);
     if (columns.label < columns.count) return;
     read.classes.emplace();
-    for (const std::size_t i : columns.classes) read.classes->push_back(header[i]);
+    for (const std::size_t i : columns.classes) {
+      if (!place_of_label(*read.classes, header[i])) read.classes->push_back(header[i]);
+    }
   };
   read_rows(path, options, report, begin,
             [&](std::vector<std::string>& fields, const Record& record) {

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/frame/labels.h"
 #include "engine/reading/passages.h"
 #include "engine/run/document_stream.h"
 #include "engine/run/model_implementation.h"
@@ -74,10 +75,10 @@ std::vector<AttributedSpan> sums_of(const TextSpans& spans, std::span<const Toke
 std::size_t explained_class(const ModelInfo& info, const ExplainOptions& options,
                             const Classification& found) {
   const std::string& label = options.label.empty() ? found.scores.at(0).label : options.label;
-  const auto place = std::ranges::find(info.labels, label);
-  require(place != info.labels.end(), OptionName("label"), "expected one of {}, found '{}'",
+  const auto place = engine::place_of_label(info.labels, label);
+  require(place.has_value(), OptionName("label"), "expected one of {}, found '{}'",
           fmt::join(info.labels, ", "), label);
-  return static_cast<std::size_t>(place - info.labels.begin());
+  return *place;
 }
 
 std::string_view baseline_name(const ExplainOptions& options) {

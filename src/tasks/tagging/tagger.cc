@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "engine/frame/labels.h"
 #include "engine/run/document_stream.h"
 #include "engine/run/task_folder.h"
 #include "longformer/report.h"
@@ -25,7 +26,7 @@ std::vector<Entity> entities_of(const engine::Reading& document,
        tasks::group_entities({.logits = logits, .labels = labels, .continues_word = continues_word},
                              options.aggregation)) {
     const auto& ignored = options.ignored_labels;
-    if (std::find(ignored.begin(), ignored.end(), found.label) != ignored.end()) continue;
+    if (engine::place_of_label(ignored, found.label)) continue;
     const auto& offsets = document.encoding.offsets;
     Entity entity;
     entity.label = found.label;

@@ -1,9 +1,11 @@
 #include "tasks/tagging/tagging_data.h"
 
+#include <unordered_map>
 #include <utility>
 
 #include "formats/json.h"
 #include "tasks/tagging/conll_columns.h"
+#include "text/normalization.h"
 
 namespace longformer::tasks {
 namespace {
@@ -80,6 +82,23 @@ LabelKind kind_of(const std::vector<UnresolvedWords>& documents, const KnownLabe
   return data.kind.value_or(LabelKind::names);
 }
 
+/// The labels, in which the type of an entity is spelt as it came first, whether it begins there
+/// or goes on.
+std::vector<std::string> with_one_spelling(std::vector<std::string> labels) {
+  std::unordered_map<std::string, std::string> spellings, known;
+  for (std::string& label : labels) {
+    const auto [spelt, is_new] = known.try_emplace(label, label);
+    const bool has_type = label.size() > 2 && label[1] == '-';
+    if (is_new && has_type) {
+      const std::string type = label.substr(2);
+      spelt->second.replace(2, std::string::npos,
+                            spellings.try_emplace(text::composed(type), type).first->second);
+    }
+    label = spelt->second;
+  }
+  return labels;
+}
+
 }  // namespace
 
 TaggingData read_tagging(const std::string& path, const DataOptions& given,
@@ -101,7 +120,7 @@ TaggingData read_tagging(const std::string& path, const DataOptions& given,
     for (const UnresolvedWords& document : documents) {
       all.insert(all.end(), document.labels.begin(), document.labels.end());
     }
-    data.labels = LabelSet::collected(std::move(all));
+    data.labels = LabelSet::collected(with_one_spelling(std::move(all)));
   }
   const LabelKind kind = kind_of(documents, known, data);
   for (UnresolvedWords& document : documents) {
