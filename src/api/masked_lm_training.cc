@@ -26,7 +26,7 @@ void tell(const char* name, const engine::TrainingSet& rows, const TrainingCallb
   for (const std::string& text : report.data.notes) callbacks.note(text);
   if (report.data.skipped > 0) {
     callbacks.note(fmt::format("left out {}; {}", counted(report.data.skipped, "broken record"),
-                               report.data.first_skipped));
+                               report.data.first_skipped()));
   }
   if (report.data.empty > 0) {
     callbacks.note(counted(report.data.empty, "document is empty", "documents are empty"));

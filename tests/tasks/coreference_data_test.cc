@@ -146,7 +146,7 @@ TEST_F(CoreferenceFiles, BrokenDocumentsAreLeftOutAndCounted) {
   EXPECT_EQ(data.examples[1].origin.id, "(v); part 000");
   EXPECT_EQ(data.report.examples, 2);
   EXPECT_EQ(data.report.skipped, 2);
-  expect_error(data.report.first_skipped, {"a.conll:5", "cluster 1 of line 6"});
+  expect_error(data.report.first_skipped(), {"a.conll:5", "cluster 1 of line 6"});
 }
 
 TEST_F(CoreferenceFiles, DocumentsThatEndWithoutSayingSo) {

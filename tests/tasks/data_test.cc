@@ -244,7 +244,7 @@ TEST_F(DataTest, BrokenLinesOfClassification) {
     const auto kept = classification("bad.jsonl", good + line + "\n" + good, options);
     EXPECT_EQ(kept.examples.size(), 2u);
     EXPECT_EQ(kept.report.skipped, 1);
-    expect_error(kept.report.first_skipped, {"bad.jsonl:2:"});
+    expect_error(kept.report.first_skipped(), {"bad.jsonl:2:"});
   }
   expect_error(classification_error("a.csv", "text,label\na\n"),
                {"a.csv:2:", "2 fields", "found 1"});

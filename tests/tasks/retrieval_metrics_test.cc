@@ -262,7 +262,7 @@ TEST(RetrievalData, LeavesOutWhatIsBroken) {
   ASSERT_EQ(data.queries.size(), 1u);
   EXPECT_EQ(data.queries[0].relevance, (Relevance{{"a", 1}}));
   EXPECT_EQ(data.report.skipped, 3);
-  EXPECT_NE(data.report.first_skipped.find("test.tsv:2"), std::string::npos);
+  EXPECT_NE(data.report.first_skipped().find("test.tsv:2"), std::string::npos);
 }
 
 TEST(RetrievalData, NamesTheFileThatIsMissing) {

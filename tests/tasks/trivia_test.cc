@@ -161,7 +161,7 @@ TEST_F(TriviaFiles, BrokenRecordsAreNamedOrLeftOutAndCounted) {
   const TriviaData data = read(trivia_file("Web", {nameless, good, silent}), options);
   EXPECT_EQ(keys_of(data), (Strings{"good--A.txt"}));
   EXPECT_EQ(data.report.skipped, 2);
-  EXPECT_NE(data.report.first_skipped.find("record 1"), std::string::npos);
+  EXPECT_NE(data.report.first_skipped().find("record 1"), std::string::npos);
 }
 
 TestJson squad_form(const Strings& ids) {

@@ -64,7 +64,7 @@ TrainingBatch training_batch(const models::EncoderConfig& config,
 
 void CollatedExamples::add(const std::string& place, const DataOptions& options,
                            const std::function<std::vector<Example>(Collator&)>& collate) {
-  DataReport made;
+  DataReport made = {.file = collator_.report().data.file};
   ReadRecord record = {.first = size()};
   read_record(place, options, made, [&] {
     for (Example& example : collate(collator_)) {
@@ -80,7 +80,7 @@ void CollatedExamples::add(const std::string& place, const DataOptions& options,
   if (collator_.keeps_readings()) records_.push_back(std::move(record));
   DataReport& all = collator_.report().data;
   if (made.skipped == 0) return;
-  if (all.skipped++ == 0) all.first_skipped = made.first_skipped;
+  all.add_skipped(made);
   --all.examples;
 }
 

@@ -128,6 +128,46 @@ const Json& member(const Json& object, std::string_view key, std::string_view ki
 
 }  // namespace
 
+void DataReport::skip(const std::string& message) {
+  add_skipped({.skipped = 1, .skipped_of_files = {{file, 1, message}}, .file = file});
+}
+
+void DataReport::add_skipped(const DataReport& other) {
+  skipped += other.skipped;
+  file = other.file;
+  for (const SkippedOfFile& more : other.skipped_of_files) {
+    // The file that is read now is the last one.
+    const auto known =
+        std::find_if(skipped_of_files.rbegin(), skipped_of_files.rend(),
+                     [&](const SkippedOfFile& one) { return one.file == more.file; });
+    if (known == skipped_of_files.rend()) {
+      skipped_of_files.push_back(more);
+    } else {
+      known->count += more.count;
+    }
+  }
+}
+
+std::string DataReport::first_skipped() const {
+  if (skipped_of_files.empty()) return {};
+  if (skipped_of_files.size() == 1) return skipped_of_files.front().first;
+  constexpr std::size_t kMostNamed = 20;
+  const std::size_t named = std::min(skipped_of_files.size(), kMostNamed);
+  std::vector<std::string> parts;
+  std::int64_t rest = skipped;
+  for (const SkippedOfFile& one : std::span(skipped_of_files).first(named)) {
+    rest -= one.count;
+    parts.push_back(fmt::format("{} in {}{}: {}", one.count, one.file,
+                                one.count > 1 ? ", the first" : "", one.first));
+  }
+  if (rest > 0) {
+    parts.push_back(fmt::format(
+        "{} in {}", rest,
+        counted(static_cast<std::int64_t>(skipped_of_files.size() - named), "other file")));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
 std::string id_number(const Json& object, std::string_view text, const DataOptions& options) {
   std::string name;
   const Json* id = id_member(object, options, name);
@@ -159,7 +199,7 @@ void read_record(const std::string& place, const DataOptions& options, DataRepor
       remedies.push_back(Remedy::skip_invalid);
       throw Error(message, std::move(remedies));
     }
-    if (report.skipped++ == 0) report.first_skipped = message;
+    report.skip(message);
   }
 }
 
@@ -204,6 +244,7 @@ void read_list(const std::string& path, std::string text, const Json& value,
                const DataOptions& options, DataReport& report, const TakeObject& read) {
   const Json& records = records_of(value, path);
   const std::vector<std::string_view> texts = texts_of_records(text, records, options);
+  report.file = path;
   Record record;
   for (const Json& object : records) {
     const auto place = static_cast<std::size_t>(record.number);
@@ -219,6 +260,7 @@ void read_list(const std::string& path, std::string text, const Json& value,
 void read_stream(JsonValues values, const DataOptions& options, DataReport& report,
                  const TakeObject& read) {
   const std::string path = values.path();
+  report.file = path;
   bool may_be_list = options.format == "json";
   Json value;
   std::optional<Error> fault;
@@ -291,6 +333,7 @@ void read_rows(const std::string& path, const DataOptions& options, DataReport& 
   std::vector<std::string> fields, columns;
   text::DelimitedReader reader = open_table(lines_of(path, options), options, columns);
   begin(columns);
+  report.file = path;
   std::optional<Error> fault;
   const auto next = [&] {
     fault.reset();
@@ -375,7 +418,7 @@ void check_any(const std::string& path, std::size_t examples, const DataReport& 
   require(report.skipped > 0, FileName{path}, "expected at least one {}, found none", what);
   fail(FileName{path}, "expected at least one {}, found none: {} left out as broken, the first: {}",
        what, report.skipped == 1 ? "1 record was" : fmt::format("all {} were", report.skipped),
-       report.first_skipped);
+       report.first_skipped());
 }
 
 std::size_t known_column(const std::vector<std::string>& columns, const std::string& name,

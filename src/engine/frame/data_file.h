@@ -19,15 +19,32 @@ namespace longformer::engine {
 
 using Json = nlohmann::ordered_json;
 
+/// Broken records that were left out of a file, and what was wrong with the first one.
+struct SkippedOfFile {
+  std::string file;
+  std::int64_t count = 0;
+  std::string first;
+};
+
 struct DataReport {
   std::int64_t examples = 0;
   /// Without text or tokens; they count as examples.
   std::int64_t empty = 0;
-  /// Broken records that were left out, and what was wrong with the first one.
+  /// Broken records that were left out, in all and for each file that has any.
   std::int64_t skipped = 0;
-  std::string first_skipped = {};
+  std::vector<SkippedOfFile> skipped_of_files = {};
+  /// The file, or the folder of documents, that is being read; may be empty where there is one.
+  std::string file = {};
   /// How the data were understood, where they could be understood otherwise.
   std::vector<std::string> notes = {};
+
+  /// Counts a broken record of the file that is being read.
+  void skip(const std::string& message);
+  /// Counts what another report of the same data has left out.
+  void add_skipped(const DataReport& other);
+  /// The fault of the first broken record; of several files, how many were left out of each,
+  /// and the fault of its first one. Empty when there is none.
+  std::string first_skipped() const;
 };
 
 /// Origin of an example.

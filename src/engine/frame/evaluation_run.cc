@@ -10,7 +10,7 @@ namespace longformer::engine {
 
 void tell(const DataReport& report, Evaluation& result) {
   result.counts[kSkipped] += report.skipped;
-  result.first_skipped = report.first_skipped;
+  result.first_skipped = report.first_skipped();
   result.counts[kEmpty] += report.empty;
   result.notes = report.notes;
 }

@@ -327,8 +327,7 @@ ClassificationData read_classification(const std::string& path, const DataOption
   Read read = {.known = target.labels};
   read_documents(path, options, report, read);
   Documents& documents = read.documents;
-  data.report.skipped = report.skipped;
-  data.report.first_skipped = report.first_skipped;
+  data.report.add_skipped(report);
   data.report.notes = std::move(report.notes);
   check_any(path, documents.size(), data.report);
   data.problem = settle_problem(documents, options, target, data.report);

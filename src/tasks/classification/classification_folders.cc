@@ -111,6 +111,7 @@ std::vector<UnresolvedDocument> read_class_folders(const std::string& path,
                                                    const DataOptions& options, DataReport& report) {
   std::vector<UnresolvedDocument> documents;
   std::vector<std::string> beside;
+  report.file = path;
   for (const fs::path& folder : sorted_entries(path)) {
     const std::string label = folder.filename().string();
     // macOS leaves the second kind in archives.

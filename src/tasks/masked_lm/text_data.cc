@@ -7,14 +7,11 @@
 
 namespace longformer::tasks {
 
-void read_texts(const std::string& path, const DataOptions& given, DataReport& report,
-                const std::function<void(const std::string&)>& take) {
-  if (given.format.empty() && std::filesystem::is_directory(path)) {
-    for (const std::string& file : document_files_of(path, report)) {
-      read_texts(file, given, report, take);
-    }
-    return;
-  }
+namespace {
+
+/// Reads a file of its own, or one of the folder `whole`.
+void read_file(const std::string& path, const std::string& whole, const DataOptions& given,
+               DataReport& report, const std::function<void(const std::string&)>& take) {
   DataOptions options = given;
   const bool is_document = options.format.empty();
   if (options.format.empty()) {
@@ -43,6 +40,7 @@ void read_texts(const std::string& path, const DataOptions& given, DataReport& r
     return;
   }
   if (options.format == "text") {
+    report.file = whole;
     read_record(path, options, report, [&] {
       take_one(is_document ? read_one_document(path, options) : read_whole_text(path, options));
     });
@@ -57,6 +55,18 @@ void read_texts(const std::string& path, const DataOptions& given, DataReport& r
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     ++report.examples;
     take_one(line);
+  }
+}
+
+}  // namespace
+
+void read_texts(const std::string& path, const DataOptions& given, DataReport& report,
+                const std::function<void(const std::string&)>& take) {
+  if (!given.format.empty() || !std::filesystem::is_directory(path)) {
+    return read_file(path, path, given, report, take);
+  }
+  for (const std::string& file : document_files_of(path, report)) {
+    read_file(file, path, given, report, take);
   }
 }
 

@@ -203,12 +203,6 @@ void tell_queries(const RetrievalData& data, Evaluation& result) {
   }
 }
 
-void add_skipped(const engine::DataReport& report, Evaluation& result) {
-  std::int64_t& skipped = result.counts[engine::kSkipped];
-  if (skipped == 0) result.first_skipped = report.first_skipped;
-  skipped += report.skipped;
-}
-
 /// Takes the document out that has the id of the query; whether there was one.
 bool drop_identical(const std::string& query, Ranking& ranking) {
   return std::erase_if(ranking, [&](const auto& one) { return one.id == query; }) > 0;
@@ -244,13 +238,14 @@ class Retrieval {
   Evaluation run() {
     Evaluation result;
     tell_queries(data_, result);
+    left_out_.add_skipped(data_.report);
     check_queries();
     add_documents(result);
     const auto is_unknown = [this](const auto& judged) {
       return !corpus_.ids.contains(judged.first);
     };
     tasks::RetrievalCounter counter;
-    engine::DataReport report;
+    engine::DataReport report = {.file = data_.file};
     for (const JudgedQuery& query : data_.queries) {
       result.counts[kUnknownDocuments] +=
           std::count_if(query.relevance.begin(), query.relevance.end(), is_unknown);
@@ -266,7 +261,7 @@ class Retrieval {
       predict(query, ranking, scores, options_);
     }
     result.examples = report.examples;
-    add_skipped(report, result);
+    count_skipped(report, result);
     require(result.examples > 0, "{}: expected a query that can be searched for, found none: {}",
             folder_, result.first_skipped);
     result.counts[kDocuments] = index_.documents();
@@ -281,6 +276,12 @@ class Retrieval {
   }
 
  private:
+  void count_skipped(const engine::DataReport& report, Evaluation& result) {
+    left_out_.add_skipped(report);
+    result.counts[engine::kSkipped] = left_out_.skipped;
+    result.first_skipped = left_out_.first_skipped();
+  }
+
   void add(const RerankCost& cost) const {
     cost_.texts += cost.texts;
     cost_.tokens += cost.tokens;
@@ -319,7 +320,7 @@ class Retrieval {
       }
       meter_.done(std::ssize(document.text));
     });
-    add_skipped(report, result);
+    count_skipped(report, result);
     result.counts[engine::kEmpty] += report.empty;
     require(index_.passages() > 0, "{}: expected a document with text, found none", folder_);
   }
@@ -369,6 +370,8 @@ class Retrieval {
   std::string prompt_;
   Meter meter_;
   mutable RerankCost cost_;
+  /// Broken records of queries, judgements and documents.
+  engine::DataReport left_out_ = {};
 };
 
 }  // namespace

@@ -116,6 +116,7 @@ void read_judgements(const std::string& path, const DataOptions& options,
                      const std::unordered_map<std::string, std::size_t>& numbers,
                      std::vector<JudgedQuery>& queries, DataReport& report) {
   TextLines lines = lines_of(path, options);
+  report.file = path;
   std::string line;
   bool is_first = true;
   while (lines.next(line)) {
@@ -160,6 +161,7 @@ RetrievalData read_retrieval(const std::string& folder, const DataOptions& optio
       });
   read_judgements(data.judgements, options, numbers, queries, data.report);
   data.report.examples = 0;
+  data.report.file = data.file;
   for (JudgedQuery& query : queries) {
     if (query.relevance.empty()) {
       ++data.unjudged;
@@ -173,7 +175,7 @@ RetrievalData read_retrieval(const std::string& folder, const DataOptions& optio
   }
   require(!data.queries.empty(),
           "{}: expected judgements of a query, found none for {} queries{}{}", data.judgements,
-          queries.size(), data.report.skipped > 0 ? ": " : "", data.report.first_skipped);
+          queries.size(), data.report.skipped > 0 ? ": " : "", data.report.first_skipped());
   return data;
 }
 
@@ -197,7 +199,7 @@ std::unordered_set<std::string> read_corpus(
     read(document);
   });
   require(!ids.empty(), "{}: expected at least one document, found none{}{}", file,
-          report.skipped > 0 ? ": " : "", report.first_skipped);
+          report.skipped > 0 ? ": " : "", report.first_skipped());
   return ids;
 }
 

@@ -110,8 +110,7 @@ TaggingData read_tagging(const std::string& path, const DataOptions& given,
   DataReport read;
   std::vector<UnresolvedWords> documents;
   read_words(path, options, known, read, documents);
-  data.report.skipped = read.skipped;
-  data.report.first_skipped = read.first_skipped;
+  data.report.add_skipped(read);
   data.report.notes = read.notes;
   if (known.labels) {
     data.labels = *known.labels;

@@ -286,3 +286,46 @@ class TestStreamsOfObjects:
             line = text.count("\n", 0, len(text.split(broken)[0])) + 1 if broken in text else 2
             run("evaluate", model, data).fails(1, f"c.jsonl:{line}: ", "--skip-invalid")
             assert said(tmp_path, model, data, *flags) == wanted
+
+
+class TestSkippedOfSeveralFiles:
+    """--skip-invalid says of each file how many of its records were left out, and why the first one was."""
+
+    def bad(self, path, good, bad):
+        return write(path, "".join(json.dumps({"text": "the cat was here"}) + "\n" for _ in range(good)) + '{"text": 1}\n' * bad)
+
+    def test_pretraining(self, tmp_path):
+        files = [self.bad(tmp_path / f"{name}.jsonl", 2, bad) for name, bad in (("a", 3), ("b", 0), ("c", 1))]
+        (tmp_path / "d").mkdir()
+        write(tmp_path / "d" / "a.txt", "the cat")
+        for name in ("b.docx", "c.docx"):
+            write(tmp_path / "d" / name, b"PK\x03\x04" + bytes(100))
+        flags = ["--skip-invalid", "--max-steps", 1, "--max-seq-length", 16, "--per-device-train-batch-size", 1, "--output-dir", tmp_path / "out"]
+        done = run("pretrain-mlm", FIXTURES / "tiny_bert", *files, tmp_path / "d", *flags)
+        assert done.code == 0, done.err
+        note = next(line for line in done.err.splitlines() if "left out 6 broken records" in line)
+        for part in (f"3 in {files[0]}, the first: {files[0]}:3: ", f"; 1 in {files[2]}: {files[2]}:3: ", f"; 2 in {tmp_path}/d, the first: {tmp_path}/d/b.docx: "):
+            assert part in note, note
+        assert "b.jsonl" not in note
+        (tmp_path / "out").rename(tmp_path / "one")
+        done = run("pretrain-mlm", FIXTURES / "tiny_bert", files[0], *flags)
+        assert f"left out 3 broken records; {files[0]}:3: " in done.err
+
+    def test_training_and_validation(self, tmp_path):
+        rows = "".join(json.dumps({"text": f"the cat {label}", "label": label}) + "\n" for label in ("good", "bad"))
+        files = [write(tmp_path / name, rows * 2 + "{\n" * bad) for name, bad in (("a.jsonl", 2), ("b.jsonl", 1))]
+        done = run("finetune", CLASSIFIER, files[0], "--validation-file", files[1], "--skip-invalid", "--max-steps", 1, "--output-dir", tmp_path / "out")
+        assert done.code == 0, done.err
+        for count, file in ((2, files[0]), (1, files[1])):
+            assert f"left out {count} broken example{'s' if count > 1 else ''}; {file}:5: " in done.err
+
+    def test_evaluation(self, tmp_path):
+        (tmp_path / "qrels").mkdir()
+        write(tmp_path / "corpus.jsonl", '{"_id": "d", "text": "the cat"}\n{\n{\n')
+        write(tmp_path / "queries.jsonl", '{"_id": "q", "text": "cat"}\n{"text": "x"}\n')
+        write(tmp_path / "qrels" / "test.tsv", "q\td\t1\nq\n")
+        done = run("evaluate", FIXTURES / "tiny_bert", tmp_path, "--task", "retrieval", "--mode", "lexical", "--skip-invalid", "--json")
+        assert done.code == 0 and done.json[0]["skipped"] == 4, done.err
+        note = next(line for line in done.err.splitlines() if "left out 4 broken examples" in line)
+        for part in (f"1 in {tmp_path}/queries.jsonl: ", f"1 in {tmp_path}/qrels/test.tsv: ", f"2 in {tmp_path}/corpus.jsonl, the first: "):
+            assert part in note, note
