@@ -29,12 +29,30 @@ void require_no_known_kind(const std::string& path) {
   fail("{}: expected a whole search index, found a damaged one; make it anew", file);
 }
 
+/// Whether a file begins as databases do. SQLite says of one whose header is wrong behind that, as
+/// of others, that it is no database.
+bool begins_as_database(const std::string& path) {
+  constexpr std::string_view kBeginning("SQLite format 3\0", 16);
+  std::array<char, kBeginning.size()> bytes = {};
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), std::ssize(bytes));
+  return std::string_view(bytes.data(), bytes.size()) == kBeginning;
+}
+
 [[noreturn]] void fail_with(const std::string& file, int code, const char* message) {
   switch (code & 0xff) {
     case SQLITE_NOTADB:
+      if (begins_as_database(file)) fail_damaged_file(file);
       require_no_known_kind(file);
       fail("{}: expected a search index, found another kind of file", file);
+    // Statements and values are ours, and fit the tables that we have made: those of this file are
+    // other ones, or rows in them contradict each other.
+    case SQLITE_ERROR:
+    case SQLITE_SCHEMA:
+    case SQLITE_MISMATCH:
+    case SQLITE_CONSTRAINT:
     case SQLITE_CORRUPT:
+    case SQLITE_FORMAT:
       fail_damaged_file(file);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
