@@ -280,7 +280,8 @@ Rows rows_of_table(const Path& path, const Options& given) {
   });
   Rows rows;
   for (const TableDocument& one : documents) {
-    rows.append(nb::make_tuple(line_and_record(one.line, one.record), one.text, one.others, one.error));
+    rows.append(
+        nb::make_tuple(line_and_record(one.line, one.record), one.text, one.others, one.error));
   }
   return rows;
 }
