@@ -147,6 +147,9 @@ Database::Database(const std::string& file, Access access)
   handle_.reset(handle);
   if (code != SQLITE_OK) fail_with(file_, code, sqlite3_errmsg(handle));
   sqlite3_busy_timeout(handle, kPatienceMilliseconds);
+  // An index has no triggers. SQLite calls itself without end where a file has some on its tables
+  // of words.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
   register_tokenizer(handle);
   if (access == Access::read) begin_reading();
 }
