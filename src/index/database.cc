@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -138,6 +139,8 @@ std::span<const std::byte> Statement::bytes(int column) const {
 
 Database::Database(const std::string& file, Access access)
     : file_(file.empty() ? "index in memory" : file), access_(access) {
+  require(!std::filesystem::is_directory(file), "{}: expected a search index, found a folder",
+          file);
   const int mode = access == Access::read     ? SQLITE_OPEN_READONLY
                    : access == Access::change ? SQLITE_OPEN_READWRITE
                                               : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/dtype.h"
 #include "longformer/text.h"
 #include "text/json_scanner.h"
 
@@ -27,12 +28,19 @@ bool may_begin_value(std::string_view text, std::size_t at) {
   return at < text.size() && (text[at] == '{' || text[at] == '[');
 }
 
-/// Whether a line behind a broken value begins another one: values inside it are indented by
-/// writers of JSON, or have a comma behind them.
-bool begins_next(std::string_view line, std::size_t indentation) {
-  const std::size_t begin = first_of(line);
-  const std::size_t last = line.find_last_not_of(" \t");
-  return may_begin_value(line, begin) && begin <= indentation && line[last] != ',';
+/// The place in a line behind a broken value where the next one begins; npos: it does not. Values
+/// inside the broken one are indented by writers of JSON, or end on their line with a comma behind
+/// them.
+std::size_t begin_of_next(std::string_view line, std::size_t indentation) {
+  std::size_t begin = first_of(line);
+  if (begin > indentation) return std::string_view::npos;
+  // Brackets that end the broken value.
+  begin = std::min(line.find_first_not_of(" \t}]", begin), line.size());
+  if (!may_begin_value(line, begin)) return std::string_view::npos;
+  text::JsonScanner scanner;
+  const std::size_t behind = first_of(line, scanner.read(line, begin));
+  const bool is_inside = scanner.state() == State::whole && line.substr(behind).starts_with(',');
+  return is_inside ? std::string_view::npos : begin;
 }
 
 }  // namespace
@@ -134,22 +142,32 @@ struct JsonValues::Implementation {
     return value;
   }
 
-  /// Goes back, or on, to the line where the next value begins.
+  /// Goes back, or on, to where the next value begins.
   void leave_broken(std::vector<NumberedLine>& read, std::size_t indentation) {
-    const auto next = std::find_if(read.begin() + 1, read.end(), [&](const NumberedLine& one) {
-      return begins_next(one.text, indentation);
-    });
-    const bool is_found = next != read.end();
-    kept.insert(kept.begin(), std::make_move_iterator(next), std::make_move_iterator(read.end()));
-    read.erase(next, read.end());
-    NumberedLine line_behind;
-    while (!is_found && take(line_behind)) {
-      if (begins_next(line_behind.text, indentation)) {
-        kept.push_front(std::move(line_behind));
-        return;
-      }
-      read.back().bytes += line_behind.bytes;
+    for (std::size_t i = 1; i < read.size(); ++i) {
+      const std::size_t begin = begin_of_next(read[i].text, indentation);
+      if (begin == std::string_view::npos) continue;
+      kept.insert(kept.begin(), std::make_move_iterator(read.begin() + static_cast<Index>(i)),
+                  std::make_move_iterator(read.end()));
+      read.resize(i);
+      drop(begin, read.back());
+      return;
     }
+    for (NumberedLine one; take(one); read.back().bytes += one.bytes) {
+      const std::size_t begin = begin_of_next(one.text, indentation);
+      if (begin == std::string_view::npos) continue;
+      kept.push_front(std::move(one));
+      drop(begin, read.back());
+      return;
+    }
+  }
+
+  /// Brackets before the next value belong to the broken one.
+  void drop(std::size_t begin, NumberedLine& broken) {
+    std::string& next = kept.front().text;
+    const std::string_view before = std::string_view(next).substr(0, begin);
+    if (first_of(before) < before.size()) broken.text.append("\n").append(before);
+    next.erase(0, begin);
   }
 
   TextLines lines;

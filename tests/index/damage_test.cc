@@ -133,6 +133,14 @@ TEST(DamagedIndex, TriggersDoNothing) {
   EXPECT_GT(made, 10u);
 }
 
+TEST(DamagedIndex, AFolderIsNone) {
+  const TemporaryFolder folder;
+  for (const Access access : {Access::read, Access::change, Access::write}) {
+    expect_error(error_of([&] { PassageStore(folder.path(), access); }),
+                 {folder.path(), "found a folder"});
+  }
+}
+
 TEST(DamagedIndex, AWrongHeaderIsDamage) {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "index";

@@ -2,6 +2,7 @@
 // and a broken one takes nothing else with it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -156,6 +157,33 @@ TEST(JsonValuesTest, ABrokenValueOverLinesIsOneFault) {
   EXPECT_EQ(found[2], "{\"a\":1}");
   EXPECT_EQ(shown(good + broken).size(), 2u);
   EXPECT_EQ(shown(good + good.substr(0, 5) + "\n" + good).size(), 3u);
+}
+
+TEST(JsonValuesTest, ABrokenValueTakesNoOtherOfItsWriter) {
+  // How writers begin an object, go on and part objects from each other.
+  struct Form {
+    std::string begin, between, end;
+  };
+  for (const Form& form :
+       {Form{"{\"text\": \"a\",\n \"label\": \"b\"\n}", "\n", ""},
+        Form{"{\n  \"text\": \"a\",\n  \"label\": [\n    \"b\"\n  ]\n}", "\n", "\n"},
+        Form{"{\n \"text\": \"a\",\n \"label\": \"b\"\n}", "", ""},
+        Form{"{\n \"text\": \"a\",\n \"label\": \"b\"\n}", " ", ""},
+        Form{"  {\"text\": \"a\",\n  \"label\": \"b\"}", "\n\n", ""}}) {
+    const std::size_t value = form.begin.find('a') - 1;
+    for (const std::size_t cut : {value, value + 2, form.begin.rfind("\"b\"")}) {
+      std::string stream;
+      for (int i = 0; i < 10; ++i) {
+        stream += i == 4 ? form.begin.substr(0, cut) + form.begin.substr(cut + 1) : form.begin;
+        stream += i < 9 ? form.between : form.end;
+      }
+      SCOPED_TRACE(stream);
+      const Strings found = shown(stream);
+      // A line that is broken by itself is a fault of its own, and so are those behind it.
+      EXPECT_EQ(std::ranges::count_if(found, is_json), 9);
+      EXPECT_LE(found.size(), 13u);
+    }
+  }
 }
 
 TEST(JsonValuesTest, CutLinesTakeLinearTime) {

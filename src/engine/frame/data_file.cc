@@ -25,17 +25,18 @@ Names names_in(const Json& object) {
   return names;
 }
 
-/// Whether a value is an object with a list of records.
-bool holds_list(const Json& value) {
-  return value.is_object() && value.contains("data") && value["data"].is_array();
+/// Whether a value is an object with a list of records. One that has a text is a record.
+bool holds_list(const Json& value, const DataOptions& options) {
+  return value.is_object() && value.contains("data") && value["data"].is_array() &&
+         !value.contains(options.text_field);
 }
 
 /// Whether a line is one record: an object, but not one that holds all records.
-bool is_json_line(const std::string& line) {
+bool is_json_line(const std::string& line, const DataOptions& options) {
   if (!line.starts_with('{')) return false;
   try {
     const Json value = formats::parse_json_data(line, "line");
-    return value.is_object() && !holds_list(value);
+    return value.is_object() && !holds_list(value, options);
   } catch (const Error&) {
     return false;
   }
@@ -111,9 +112,9 @@ bool may_be_digits(const Json& value) {
 bool needs_text(const Json& id) { return id.is_number_float() || may_be_digits(id); }
 
 /// The list of records that a JSON value holds.
-const Json& records_of(const Json& value, const std::string& path) {
+const Json& records_of(const Json& value, const std::string& path, const DataOptions& options) {
   if (value.is_array()) return value;
-  require(holds_list(value),
+  require(holds_list(value, options),
           "{}: expected a list of objects, or an object with a list \"data\", found {}", path,
           formats::shown(value));
   return value["data"];
@@ -242,7 +243,7 @@ void take_object(const Json& object, std::string_view text, const DataOptions& o
 /// Reads the objects of a list, or of the list "data" of an object.
 void read_list(const std::string& path, std::string text, const Json& value,
                const DataOptions& options, DataReport& report, const TakeObject& read) {
-  const Json& records = records_of(value, path);
+  const Json& records = records_of(value, path, options);
   const std::vector<std::string_view> texts = texts_of_records(text, records, options);
   report.file = path;
   Record record;
@@ -275,7 +276,7 @@ void read_stream(JsonValues values, const DataOptions& options, DataReport& repo
     return !fault;
   };
   while (values.next(text, is_json)) {
-    if (std::exchange(may_be_list, false) && !fault && holds_list(value)) {
+    if (std::exchange(may_be_list, false) && !fault && holds_list(value, options)) {
       read_list(path, std::exchange(text, {}), value, options, report, read);
       continue;
     }
@@ -554,7 +555,7 @@ std::string detect_format(const std::string& path, const DataOptions& options,
   TextLines reader = lines_of(path, silent);
   std::string line;
   while (reader.next(line) && line.find_first_not_of(" \t") == std::string::npos) continue;
-  if (is_json_line(line)) return "jsonl";
+  if (is_json_line(line, options)) return "jsonl";
   if (line.starts_with('{') || line.starts_with('[')) return "json";
   if (line.starts_with("<?xml")) return "hyperpartisan";
   if (text::named_separator(line)) return "csv";

@@ -177,8 +177,10 @@ Error fault_of_objects(const std::string& path, const FieldNames& fields, const 
                                       formats::quote(fields.text), count)});
 }
 
-bool holds_list(const Json& value) {
-  return value.is_object() && value.contains("data") && value["data"].is_array();
+/// Whether a value is an object with a list of rows. One that has a text is a row.
+bool holds_list(const Json& value, const FieldNames& fields) {
+  return value.is_object() && value.contains("data") && value["data"].is_array() &&
+         !value.contains(fields.text);
 }
 
 /// The objects of one JSON list, whose text is held whole.
@@ -187,7 +189,7 @@ class JsonList final : public RowSource {
   JsonList(std::string path, std::string text, std::int64_t bytes, FieldNames fields)
       : path_(std::move(path)), fields_(std::move(fields)), text_(std::move(text)) {
     const Json value = Json::parse(text_, nullptr, false);
-    const bool has_data = holds_list(value);
+    const bool has_data = holds_list(value, fields_);
     require(has_data || value.is_array(), FileName{path_},
             "expected a list of objects, or an object with a list \"data\", found {}",
             value.is_discarded() ? "no JSON" : value.type_name());
@@ -252,7 +254,7 @@ class JsonStream final : public RowSource {
       return !value.is_discarded();
     };
     if (!values_->next(text, is_json)) return false;
-    if (!std::exchange(is_begun_, true) && !is_named_ && holds_list(value)) {
+    if (!std::exchange(is_begun_, true) && !is_named_ && holds_list(value, fields_)) {
       list_.emplace(values_->path(), std::move(json), values_->bytes(), fields_);
       return next(row);
     }
