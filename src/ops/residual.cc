@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/elementwise.h"
 #include "ops/dropout.h"
 #include "ops/gradients.h"
 #include "ops/on_device.h"
