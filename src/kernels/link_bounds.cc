@@ -174,11 +174,14 @@ struct SplitLengths {
         lost(at(rows)) {}
 };
 
+/// Smaller numbers than the least normal one are zeros for products of bf16.
+constexpr float kLeastNormal = std::numeric_limits<float>::min();
+
 /// Rounds a part to the bf16 numbers of `features`, and sets what that keeps and loses.
 void round_part(std::span<const float> part, BFloat16* features, double& kept, double& lost) {
   double kept_squares = 0, lost_squares = 0;
   for (std::size_t j = 0; j < part.size(); ++j) {
-    features[j] = BFloat16(part[j]);
+    features[j] = BFloat16(std::abs(part[j]) < kLeastNormal ? 0.0f : part[j]);
     const auto rounded = static_cast<double>(static_cast<float>(features[j]));
     const double error = static_cast<double>(part[j]) - rounded;
     kept_squares += rounded * rounded;
@@ -241,8 +244,9 @@ SplitLengths split(SplitSide side, Index directions, Tensor& features, int threa
   return lengths;
 }
 
-/// The least bf16 number that a length is not above; NaN where there is none.
+/// The least normal bf16 number, or 0, that a length is not above; NaN where there is none.
 BFloat16 rounded_up(double length) {
+  if (length > 0) length = std::max(length, static_cast<double>(kLeastNormal));
   BFloat16 rounded(static_cast<float>(length));
   if (static_cast<double>(static_cast<float>(rounded)) < length) ++rounded.bits;
   return std::isfinite(static_cast<float>(rounded))

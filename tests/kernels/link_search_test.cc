@@ -205,6 +205,22 @@ TEST(UnboundedAntecedents, AreTheBestInDouble) {
   }
 }
 
+/// Numbers that are zeros for products of bf16, and others that make up for them.
+TEST(BoundedAntecedents, OfDenormalNumbersAreThoseOfAllScores) {
+  Head head({1536, 9, 2, 0.1f, -2});
+  const auto times = [](Tensor& rows, float factor) {
+    for (Index i = 0; i < rows.size(); ++i) rows.data<float>()[i] *= factor;
+  };
+  times(head.start_query, 1e-40f);
+  times(head.end_query, 1e-40f);
+  times(head.start_key, 1e34f);
+  times(head.end_key, 1e34f);
+  times(head.mentions, 1e-6f);
+  const std::vector<Index> expected = unbounded_antecedents(head.links(), 1);
+  EXPECT_GT(std::ranges::count_if(expected, [](Index before) { return before >= 0; }), 500);
+  expect_same_links_in(head, 4);
+}
+
 TEST(BoundedAntecedents, OfNumbersThatAreNotFiniteAreThoseOfAllScores) {
   constexpr float kHuge = 1e30f, kNone = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
