@@ -113,6 +113,8 @@ make_root() {
   mkdir -p "$root/root/.cache/ccache"
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
+  # PoCL 6 ends the process where there is no /sys.
+  mount -o bind,ro /sys "$root/sys"
   mount --bind "$cache/ccache" "$root/root/.cache/ccache"
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   # An installed Debian has these names; the browser looks for itself under one.

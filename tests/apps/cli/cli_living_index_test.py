@@ -115,7 +115,12 @@ def test_a_writer_was_killed(index, flags):
     killed = subprocess.run([sys.executable, "-c", KILLED, index], check=False)
     assert killed.returncode == -signal.SIGKILL and index.with_name("i-journal").stat().st_size > 0
     assert shown() == before
-    assert sqlite3.connect(index).execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    database = sqlite3.connect(index)
+    # SQLite 3.46 asks the table of words too, whose tokenizer is the program's.
+    stored = [name for name, sql in database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'") if "VIRTUAL" not in sql]
+    assert len(stored) > 8
+    for table in stored:
+        assert database.execute(f"PRAGMA integrity_check({table})").fetchall() == [("ok",)], table
 
 
 def test_a_writer_is_killed_beside_a_reader(index, reader):
