@@ -114,7 +114,7 @@ make_root() {
   mount -t proc proc "$root/proc"
   mount --rbind /dev "$root/dev"
   # PoCL 6 ends the process where there is no /sys.
-  mount -o bind,ro /sys "$root/sys"
+  mount --rbind /sys "$root/sys"
   mount --bind "$cache/ccache" "$root/root/.cache/ccache"
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
   # An installed Debian has these names; the browser looks for itself under one.
