@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -243,11 +242,8 @@ bool Inputs::next_line(Document& document) {
 }
 
 bool Inputs::next_value(Document& document) {
-  const auto is_json = [](const std::string& text) {
-    return nlohmann::json::accept(standard_json(text));
-  };
   try {
-    if (!values_->next(document.text, is_json)) {
+    if (!values_->next(document.text, is_json_value)) {
       return is_wrong_end(document, values_->lines() == 0 ? kNothing : kBlank);
     }
     document.line = values_->number();

@@ -187,6 +187,8 @@ struct Evaluation {
 /// numbers become null, and half of a surrogate pair, as texts have that were cut in UTF-16,
 /// becomes U+FFFD. All else stays as it is, what is no JSON too.
 std::string standard_json(std::string_view text);
+/// Whether a text is one JSON value, as standard_json() turns it.
+bool is_json_value(const std::string& text);
 
 /// A member of a JSON object. Its value is JSON as it is written, without blanks outside strings: a
 /// number keeps all of its digits, however long it is.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "longformer/report.h"
 
@@ -122,5 +123,7 @@ std::string standard_json(std::string_view text) {
     to += is_finite ? token : std::string_view("null");
   });
 }
+
+bool is_json_value(const std::string& text) { return nlohmann::json::accept(standard_json(text)); }
 
 }  // namespace longformer

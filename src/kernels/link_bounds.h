@@ -32,7 +32,7 @@ struct LinkBounds {
   std::vector<double> roundings = {};
 
   Index width() const { return directions + kSlackColumns + kMentionColumns; }
-  /// By how much the products of lengths may be too high.
+  /// The products of lengths are at most so much too high.
   double slack(Index u, Index v) const;
 };
 

@@ -13,27 +13,18 @@
 #include "index/database.h"
 #include "index/passage_store.h"
 #include "index/word_query.h"
+#include "index_testing.h"
 #include "temporary_folder.h"
 
 namespace longformer::index::damage_test {
 namespace {
 
-using Texts = std::vector<std::string>;
-
-constexpr Index kWidth = 3;
-
-/// Puts texts in as the passages of a document; the vectors count from `first`.
-bool put(const PassageStore& store, const std::string& name, const Texts& texts, float first = 0) {
-  std::vector<NewPassage> passages;
-  std::vector<float> vectors;
-  std::string whole;
-  for (const std::string& text : texts) {
-    const auto begin = static_cast<Index>(whole.size());
-    passages.push_back({begin, begin + std::ssize(text), text});
-    whole += text;
-    for (Index i = 0; i < kWidth; ++i) vectors.push_back(first++);
-  }
-  return store.put({.name = name, .text = whole}, passages, {.dense = vectors});
+Texts tables_of(const std::string& file) {
+  Texts tables;
+  const Database database(file, Access::read);
+  Statement rows = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'");
+  while (rows.step()) tables.emplace_back(rows.text(0));
+  return tables;
 }
 
 /// Everything that reads or writes an index; an error where one of the calls throws.
@@ -65,12 +56,7 @@ TEST(DamagedIndex, TablesThatAreNotAsTheyWereMadeAreDamage) {
     put(store, "b", {"two three"});
     store.set({{"model", "y"}});
   }
-  Texts tables;
-  {
-    const Database database(whole, Access::read);
-    Statement rows = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'");
-    while (rows.step()) tables.emplace_back(rows.text(0));
-  }
+  const Texts tables = tables_of(whole);
   ASSERT_GT(tables.size(), 8u);
   const std::string writable = "PRAGMA writable_schema = ON;";
   std::size_t found = 0;
@@ -106,12 +92,7 @@ TEST(DamagedIndex, TriggersDoNothing) {
   const TemporaryFolder folder;
   const std::string whole = folder.path() / "whole";
   { put(PassageStore(whole, Access::write), "a", {"one", "two"}); }
-  Texts tables;
-  {
-    const Database database(whole, Access::read);
-    Statement rows = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'");
-    while (rows.step()) tables.emplace_back(rows.text(0));
-  }
+  const Texts tables = tables_of(whole);
   std::size_t made = 0;
   for (const std::string& table : tables) {
     for (const std::string event : {"INSERT", "DELETE"}) {

@@ -14,28 +14,11 @@
 #include "index/passage_store.h"
 #include "index/ranking.h"
 #include "index/word_query.h"
+#include "index_testing.h"
 #include "temporary_folder.h"
 
 namespace longformer::index::index_test {
 namespace {
-
-using Texts = std::vector<std::string>;
-
-constexpr Index kWidth = 3;
-
-/// Puts texts in as the passages of a document; the vectors count from `first`.
-bool put(const PassageStore& store, const std::string& name, const Texts& texts, float first = 0) {
-  std::vector<NewPassage> passages;
-  std::vector<float> vectors;
-  std::string whole;
-  for (const std::string& text : texts) {
-    const auto begin = static_cast<Index>(whole.size());
-    passages.push_back({begin, begin + std::ssize(text), text});
-    whole += text;
-    for (Index i = 0; i < kWidth; ++i) vectors.push_back(first++);
-  }
-  return store.put({.name = name, .text = whole}, passages, {.dense = vectors});
-}
 
 PassageRow passage(const PassageStore& store, Index id) { return store.passages({&id, 1}).at(0); }
 

@@ -25,18 +25,12 @@ Names names_in(const Json& object) {
   return names;
 }
 
-/// Whether a value is an object with a list of records. One that has a text is a record.
-bool holds_list(const Json& value, const DataOptions& options) {
-  return value.is_object() && value.contains("data") && value["data"].is_array() &&
-         !value.contains(options.text_field);
-}
-
 /// Whether a line is one record: an object, but not one that holds all records.
 bool is_json_line(const std::string& line, const DataOptions& options) {
   if (!line.starts_with('{')) return false;
   try {
     const Json value = formats::parse_json_data(line, "line");
-    return value.is_object() && !holds_list(value, options);
+    return value.is_object() && !holds_list(value, options.text_field);
   } catch (const Error&) {
     return false;
   }
@@ -114,7 +108,7 @@ bool needs_text(const Json& id) { return id.is_number_float() || may_be_digits(i
 /// The list of records that a JSON value holds.
 const Json& records_of(const Json& value, const std::string& path, const DataOptions& options) {
   if (value.is_array()) return value;
-  require(holds_list(value, options),
+  require(holds_list(value, options.text_field),
           "{}: expected a list of objects, or an object with a list \"data\", found {}", path,
           formats::shown(value));
   return value["data"];
@@ -276,7 +270,7 @@ void read_stream(JsonValues values, const DataOptions& options, DataReport& repo
     return !fault;
   };
   while (values.next(text, is_json)) {
-    if (std::exchange(may_be_list, false) && !fault && holds_list(value, options)) {
+    if (std::exchange(may_be_list, false) && !fault && holds_list(value, options.text_field)) {
       read_list(path, std::exchange(text, {}), value, options, report, read);
       continue;
     }
@@ -291,14 +285,17 @@ void read_stream(JsonValues values, const DataOptions& options, DataReport& repo
 
 }  // namespace
 
+bool begins_object(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size())).starts_with('{');
+}
+
 void read_objects(const std::string& path, const DataOptions& options, DataReport& report,
                   const std::function<void(const Json&, const Record&)>& read) {
   if (options.format != "json") {
     return read_stream(JsonValues(lines_of(path, options)), options, report, read);
   }
   std::string text = read_whole_text(path, options);
-  const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  if (std::string_view(text).substr(begin).starts_with('{')) {
+  if (begins_object(text)) {
     TextLines lines(path, std::make_shared<const std::string>(std::move(text)));
     return read_stream(JsonValues(std::move(lines)), options, report, read);
   }

@@ -120,6 +120,15 @@ std::size_t id_column(const std::vector<std::string>& columns, const DataOptions
 void check_any(const std::string& path, std::size_t examples, const DataReport& report,
                std::string_view what = "example");
 
+/// Whether a JSON value is an object with a list "data" of records. One with a text is a record.
+template <typename AnyJson>
+bool holds_list(const AnyJson& value, const std::string& text_field) {
+  return value.is_object() && value.contains("data") && value["data"].is_array() &&
+         !value.contains(text_field);
+}
+/// Whether a text begins an object, perhaps behind blanks.
+bool begins_object(std::string_view text);
+
 /// The value of a whole JSON file of a data set.
 Json read_whole_json(const std::string& path, const DataOptions& options);
 /// read_whole_json; null for a text that is not one JSON value, such as a stream of objects.

@@ -177,19 +177,13 @@ Error fault_of_objects(const std::string& path, const FieldNames& fields, const 
                                       formats::quote(fields.text), count)});
 }
 
-/// Whether a value is an object with a list of rows. One that has a text is a row.
-bool holds_list(const Json& value, const FieldNames& fields) {
-  return value.is_object() && value.contains("data") && value["data"].is_array() &&
-         !value.contains(fields.text);
-}
-
 /// The objects of one JSON list, whose text is held whole.
 class JsonList final : public RowSource {
  public:
   JsonList(std::string path, std::string text, std::int64_t bytes, FieldNames fields)
       : path_(std::move(path)), fields_(std::move(fields)), text_(std::move(text)) {
     const Json value = Json::parse(text_, nullptr, false);
-    const bool has_data = holds_list(value, fields_);
+    const bool has_data = engine::holds_list(value, fields_.text);
     require(has_data || value.is_array(), FileName{path_},
             "expected a list of objects, or an object with a list \"data\", found {}",
             value.is_discarded() ? "no JSON" : value.type_name());
@@ -254,7 +248,7 @@ class JsonStream final : public RowSource {
       return !value.is_discarded();
     };
     if (!values_->next(text, is_json)) return false;
-    if (!std::exchange(is_begun_, true) && !is_named_ && holds_list(value, fields_)) {
+    if (!std::exchange(is_begun_, true) && !is_named_ && engine::holds_list(value, fields_.text)) {
       list_.emplace(values_->path(), std::move(json), values_->bytes(), fields_);
       return next(row);
     }
@@ -384,11 +378,6 @@ class DelimitedRows final : public RowSource {
   bool has_header_ = true;
 };
 
-bool begins_object(std::string_view line) {
-  const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
-  return line.substr(begin).starts_with('{');
-}
-
 /// The form of a table by its first line that is not blank.
 std::string format_by(const std::string& line, const DataOptions& options) {
   const std::size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
@@ -493,7 +482,7 @@ struct DocumentTable::Implementation {
     if (options.format == "csv" || options.format == "tsv") {
       rows = std::make_unique<DelimitedRows>(path, options, std::move(*lines), fields);
       has_header = options.columns.empty();
-    } else if (options.format == "json" && (line == nullptr || !begins_object(*line))) {
+    } else if (options.format == "json" && (line == nullptr || !engine::begins_object(*line))) {
       rows = list_of(std::move(*lines), std::move(fields));
     } else {
       const bool is_named = options.format == "jsonl";

@@ -160,10 +160,7 @@ std::vector<NamedMultiHopQuestion> parse_multi_hop_questions(std::string_view te
     return questions;
   }
   JsonValues values(TextLines(name, std::make_shared<const std::string>(text)));
-  const auto is_json = [](const std::string& one) {
-    return nlohmann::json::accept(standard_json(one));
-  };
-  for (std::string one; values.next(one, is_json);) {
+  for (std::string one; values.next(one, is_json_value);) {
     const std::string place =
         fmt::format("{}:{}", name, line_and_record(values.number(), values.record()));
     questions.push_back(named(one, place, values.number()));
