@@ -235,32 +235,56 @@ RowRange block_of(Index number, Index count) {
   return {number * kLinkRows, std::min(count, (number + 1) * kLinkRows)};
 }
 
-/// The best links of spans [rows) from all their scores.
-void all_links(const SpanLinks& links, RowRange rows, int threads, std::span<Index> best) {
-  const auto* mentions = links.mentions.data<float>();
-  const Index size = rows.end - rows.begin, blocks = (rows.end + kLinkRows - 1) / kLinkRows;
-  std::vector<BestLink> found(at(blocks * size));
-  parallel_for(threads, blocks, [&](Index number) {
-    const RowRange keys = block_of(number, rows.end);
-    std::vector<float> products(at(size * (keys.end - keys.begin)));
-    link_products(links, rows, keys, products.data());
-    const float* next = products.data();
-    for (Index row = 0; row < size; ++row, next += keys.end - keys.begin) {
-      const Index u = rows.begin + row;
-      BestLink& one = found[at(number * size + row)];
-      for (Index v = keys.begin; v < std::min(keys.end, u); ++v) {
-        one.offer(next[v - keys.begin] + (mentions[u] + mentions[v]), v);
-      }
+/// Spans whose links with a block of others are scored together, and those others.
+struct LinkTile {
+  RowRange rows, keys;
+};
+
+/// The tiles of spans that begin with a block, those of each block in the order of its keys.
+std::vector<LinkTile> tiles_of(RowRange rows) {
+  std::vector<LinkTile> tiles;
+  for (Index begin = rows.begin; begin < rows.end; begin += kLinkRows) {
+    const RowRange block = {begin, std::min(rows.end, begin + kLinkRows)};
+    for (Index number = 0; number * kLinkRows < block.end; ++number) {
+      tiles.push_back({block, block_of(number, block.end)});
     }
-  });
-  for (Index row = 0; row < size; ++row) {
-    BestLink one;
-    for (Index number = 0; number < blocks; ++number) {
-      const BestLink& other = found[at(number * size + row)];
-      one.offer(other.score, other.before);
-    }
-    best[at(row)] = one.before;
   }
+  return tiles;
+}
+
+/// Writes the best link of each of the tile's spans to those before them in it.
+void best_in(const SpanLinks& links, const LinkTile& tile, std::span<BestLink> best) {
+  const auto* mentions = links.mentions.data<float>();
+  const Index width = tile.keys.end - tile.keys.begin;
+  std::vector<float> products(at((tile.rows.end - tile.rows.begin) * width));
+  link_products(links, tile.rows, tile.keys, products.data());
+  const float* next = products.data();
+  for (Index u = tile.rows.begin; u < tile.rows.end; ++u, next += width) {
+    BestLink& one = best[at(u - tile.rows.begin)];
+    for (Index v = tile.keys.begin; v < std::min(tile.keys.end, u); ++v) {
+      one.offer(next[v - tile.keys.begin] + (mentions[u] + mentions[v]), v);
+    }
+  }
+}
+
+/// The best links of spans [rows), which begin with a block, from all their scores.
+void all_links(const SpanLinks& links, RowRange rows, int threads, std::span<Index> best) {
+  const std::vector<LinkTile> tiles = tiles_of(rows);
+  std::vector<BestLink> found(tiles.size() * at(kLinkRows));
+  const auto found_in = [&](std::size_t tile) {
+    return std::span(found).subspan(tile * at(kLinkRows), at(kLinkRows));
+  };
+  parallel_for(threads, std::ssize(tiles),
+               [&](Index tile) { best_in(links, tiles[at(tile)], found_in(at(tile))); });
+  std::vector<BestLink> all(best.size());
+  for (std::size_t tile = 0; tile < tiles.size(); ++tile) {
+    for (Index u = tiles[tile].rows.begin; u < tiles[tile].rows.end; ++u) {
+      const BestLink& one = found_in(tile)[at(u - tiles[tile].rows.begin)];
+      all[at(u - rows.begin)].offer(one.score, one.before);
+    }
+  }
+  std::transform(all.begin(), all.end(), best.begin(),
+                 [](const BestLink& link) { return link.before; });
 }
 
 std::span<Index> part_of(std::vector<Index>& best, RowRange rows) {
@@ -303,8 +327,10 @@ std::vector<Index> bounded_antecedents(const SpanLinks& links, Index directions,
 std::vector<Index> unbounded_antecedents(const SpanLinks& links, int threads) {
   const Index count = links.size();
   std::vector<Index> best(at(count), -1);
-  for (Index begin = 0; begin < count; begin += kLinkRows) {
-    const RowRange rows = {begin, std::min(count, begin + kLinkRows)};
+  // Threads wait for each other once for so many spans.
+  constexpr Index kRows = 8 * kLinkRows;
+  for (Index begin = 0; begin < count; begin += kRows) {
+    const RowRange rows = {begin, std::min(count, begin + kRows)};
     all_links(links, rows, threads, part_of(best, rows));
   }
   return best;

@@ -57,10 +57,18 @@ void for_spans(const SpanTable& spans, const Band& band, const Body& body) {
   }
 }
 
-const float* row_from(const Tensor& matrix, Index row) {
-  return matrix.data<float>() + row * matrix.columns();
+template <typename T = float>
+const T* row_from(const Tensor& matrix, Index row) {
+  return matrix.data<T>() + row * matrix.columns();
 }
 float* row_from(Tensor& matrix, Index row) { return matrix.data<float>() + row * matrix.columns(); }
+
+/// query · keyᵀ of a band.
+template <typename T>
+void band_products(const SpanFactors& factors, const Band& band, float* products) {
+  gemm({.m = band.rows(), .n = band.keys(), .k = factors.key.columns(), .transpose_b = true},
+       row_from<T>(factors.query, band.begin), row_from<T>(factors.key, band.begin), products);
+}
 
 /// A span before another of the same cluster, and the score of both.
 struct RightLink {
@@ -176,15 +184,14 @@ void span_scores(const SpanTable& spans, const SpanFactors& factors, Tensor& sco
   parallel_for(threads, bands_of(spans), [&](Index number) {
     const Band band = band_of(spans, number);
     std::vector<float> products(at(band.rows() * band.keys()));
-    gemm({.m = band.rows(),
-          .n = band.keys(),
-          .k = factors.key.columns(),
-          .transpose_b = true,
-          .alpha = factors.scale},
-         row_from(factors.query, band.begin), row_from(factors.key, band.begin), products.data());
+    if (factors.key.dtype() == DType::f32) {
+      band_products<float>(factors, band, products.data());
+    } else {
+      band_products<BFloat16>(factors, band, products.data());
+    }
     for_spans(spans, band, [&](Index row, Index key, Index number_of_span) {
-      to[number_of_span] =
-          starts[band.begin + row] + ends[band.begin + key] + products[at(row * band.keys() + key)];
+      to[number_of_span] = starts[band.begin + row] + ends[band.begin + key] +
+                           factors.scale * products[at(row * band.keys() + key)];
     });
   });
 }

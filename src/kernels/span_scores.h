@@ -25,7 +25,7 @@ struct SpanTable {
   Index size() const { return first.back(); }
 };
 
-/// starts [n, 1], ends [n, 1], query and key [n, f], all fp32.
+/// starts [n, 1] and ends [n, 1] fp32; query and key [n, f] fp32, for span_scores() bf16, too.
 struct SpanFactors {
   const Tensor& starts;
   const Tensor& ends;
@@ -57,8 +57,8 @@ std::vector<Index> rows_above_zero(const Tensor& scores, std::span<const Index> 
 
 /// How k spans in order link to those before them: the score of u with v is mentions[u] +
 /// mentions[v] + scale·(start_query[u]·start_key[v] + end_query[u]·end_key[v]), that of u with
-/// nothing is 0. mentions [k, 1] fp32, the others [k, f] fp32; for
-/// best_antecedents() bf16, too.
+/// nothing is 0. mentions [k, 1] fp32, the others [k, f] fp32;
+/// without gradients bf16, too.
 struct SpanLinks {
   const Tensor& mentions;
   const Tensor& start_query;

@@ -126,9 +126,9 @@ class NormedResultsBlock final : public BlockOfParts {
   }
   Tensor behind_attention(const ops::Context& context, const Tensor& attended, const Tensor& x,
                           const LayerInput& in) const override {
-    const Tensor result = ops::linear(context, attended, parts_.attention_output, context.dtype);
-    const Tensor hidden =
-        ops::add(context, ops::layer_norm(context, result, parts_.attention_result_norm), x);
+    const Tensor result =
+        ops::linear_norm(context, attended, parts_.attention_output, parts_.attention_result_norm);
+    const Tensor hidden = ops::add(context, result, x);
     in.tell_halfway();
     const Tensor nothing = Tensor::zeros(hidden.shape(), hidden.dtype());
     const Tensor made =

@@ -72,7 +72,8 @@ void bias_backward(const Context& context, const Tensor& gradient, const WeightC
   });
 }
 
-/// Multiplies the rows block by block into the columns of one weight.
+/// Multiplies the rows block by block into the columns of one weight. Rows of another dtype are
+/// converted there, where they stay in the cache.
 void multiply_packed(const Context& context, const Tensor& x, const kernels::PackedLinear& packed,
                      const WeightColumns& part, Tensor& y) {
   const RowPlan plan = plan_rows(x.rows(), context.threads);
@@ -80,7 +81,8 @@ void multiply_packed(const Context& context, const Tensor& x, const kernels::Pac
   parallel_for(plan.workers, plan.count(), [&](Index b) {
     const auto i = static_cast<std::size_t>(b);
     const Index first = plan.blocks[i].begin;
-    packed.run(*kernels[i], row_of(x, first), part_of(y, part, first));
+    const Tensor rows = x.slice_rows(first, plan.blocks[i].rows).to(packed.dtype());
+    packed.run(*kernels[i], rows.raw(), part_of(y, part, first));
   });
 }
 
@@ -402,7 +404,7 @@ Tensor linear(const Context& context, const Tensor& x, const Linear& dense, DTyp
   if (dense.on_device() != nullptr) return on_device::linear(x, dense);
   refuse_packed(context, "linear", dense, x);
   if (dense.packed() != nullptr) {
-    return linear_packed(context, x.to(dense.dtype()), *dense.packed(), output);
+    return linear_packed(context, x, *dense.packed(), output);
   }
   Tensor y = multiply(context, x, dense, output);
   Tensor before;

@@ -24,6 +24,10 @@ inline bool wants_gradient(const LayerNorm& norm) {
 /// LayerNorm(x), row by row.
 Tensor layer_norm(const Context& context, const Tensor& x, const LayerNorm& norm);
 
+/// LayerNorm(dense(x)), in the context's dtype.
+Tensor linear_norm(const Context& context, const Tensor& x, const Linear& dense,
+                   const LayerNorm& norm);
+
 /// LayerNorm(dropout(dense(x)) + residual): the end of the attention block.
 Tensor linear_add_norm(const Context& context, const Tensor& x, const Linear& dense,
                        const Tensor& residual, const LayerNorm& norm, const Dropout& dropout = {});

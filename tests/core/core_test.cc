@@ -75,6 +75,19 @@ TEST(Half, ConvertsEveryKindOfNumber) {
   EXPECT_TRUE(std::isnan(half_to_float(0x7e00)));
 }
 
+TEST(Tensor, LargeOnesAreConvertedWhole) {
+  const Index count = 3 * (Index{1} << 16) + 5;
+  std::vector<float> values(at(count));
+  for (Index i = 0; i < count; ++i) values[at(i)] = static_cast<float>(i % 251) - 100;
+  const Tensor wide = Tensor::from(values, {count});
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const int threads : {1, 3}) {
+      const ThreadLimit limit(threads);
+      EXPECT_EQ(wide.to(dtype).to(DType::f32).to_floats(), values) << name_of(dtype);
+    }
+  }
+}
+
 TEST(Tensor, SlicesShareAndConvertCopies) {
   Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2});
   Tensor rows = x.slice_rows(1, 2);

@@ -104,6 +104,20 @@ Row linear_add_norm_row(const Dropout& dropout) {
           .activations = 2};
 }
 
+Row linear_norm_row() {
+  return {.name = "linear_norm",
+          .shapes = {{kRows, kIn}, {kOut, kIn}, {kOut}, {kOut}, {kOut}},
+          .run =
+              [](const Context& context, const std::vector<Tensor>& in) {
+                return linear_norm(context, in[0], layer(context, in[1], in[2]),
+                                   norm_of(in[3], in[4]));
+              },
+          .truth =
+              [](const Inputs& in) {
+                return normalised(product(in[0], in[1], in[2], kIn), in[3], in[4]);
+              }};
+}
+
 Row linear_add_row(const Dropout& dropout) {
   return {.name = dropout.active() ? "linear_add_with_dropout" : "linear_add",
           .shapes = {{kRows, kIn}, {kRows, kOut}, {kOut, kIn}, {kOut}},
@@ -512,6 +526,7 @@ std::vector<Row> rows() {
       linear_row("_mish", Activation::mish),
       project_heads_row(),
       layer_norm_row(),
+      linear_norm_row(),
       linear_add_norm_row({}),
       linear_add_norm_row(dropout),
       linear_add_row({}),

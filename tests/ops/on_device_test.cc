@@ -163,6 +163,9 @@ TEST_F(OnDevice, NormsEqualThoseOfTheCpu) {
                     linear_add_norm(context_, x, dense.here, residual, norm),
                     linear_add_norm(context_, there(x), dense.there, there(residual), there(norm))),
                 5e-5);
+      EXPECT_LE(difference(linear_norm(context_, x, dense.here, norm),
+                           linear_norm(context_, there(x), dense.there, there(norm))),
+                5e-5);
       EXPECT_LE(difference(linear_add(context_, x, dense.here, residual),
                            linear_add(context_, there(x), dense.there, there(residual))),
                 2e-5);

@@ -164,6 +164,10 @@ TEST_P(Ops, LayerNormAddsTheResidual) {
           plain_norm(sum(plain_linear(x, w, b), residual.to_floats()), width, parameters);
       const Tensor y = linear_add_norm(context(), x, packed(w, b), residual, parameters);
       EXPECT_TRUE(difference(y.to_floats(), expected) <= tolerance(1e-4)) << n << "x" << width;
+      const Tensor unadded = linear_norm(context(), x, packed(w, b), parameters);
+      EXPECT_TRUE(difference(unadded.to_floats(), plain_norm(plain_linear(x, w, b), width,
+                                                             parameters)) <= tolerance(1e-4))
+          << n << "x" << width;
       const Tensor alone = layer_norm(context(), residual, parameters);
       EXPECT_TRUE(difference(alone.to_floats(), plain_norm(residual.to_floats(), width,
                                                            parameters)) <= tolerance(1e-4));

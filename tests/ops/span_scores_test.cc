@@ -95,6 +95,17 @@ TEST(SpanScores, EqualPlainLoops) {
   }
 }
 
+TEST(SpanScores, OfFactorsInBf16EqualPlainLoops) {
+  for (const auto& [rows, widest, width] : kSpanSizes) {
+    SpanCase spans(rows, widest, width);
+    for (Tensor* one : {&spans.query, &spans.key}) *one = one->to(DType::bf16);
+    const SpanTable table = SpanTable::of(spans.counts);
+    Tensor scores({table.size(), 1}, DType::f32);
+    span_scores(table, spans.factors(), scores, 3);
+    EXPECT_TRUE(difference(scores, spans.truth().scores()) <= 1e-5) << rows << " " << widest;
+  }
+}
+
 TEST(SpanScores, GradientsEqualPlainLoopsWhateverWasThereBefore) {
   for (const auto& [rows, widest, width] : kSpanSizes) {
     for (const int threads : {1, 3}) {

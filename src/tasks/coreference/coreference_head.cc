@@ -21,7 +21,7 @@ namespace {
 /// are many times what they are made of.
 constexpr Index kWordsTogether = 2048;
 /// Spans of which the inputs of links are computed together.
-constexpr Index kSpansTogether = 1024;
+constexpr Index kSpansTogether = 2048;
 
 /// A bias at which most spans are no mentions, as most are not.
 constexpr double kMentionBias = -3;
@@ -54,9 +54,10 @@ Layers layers_of(const models::EncoderConfig& config, const models::LayerSource&
   return {config, source, coreference_config(config)};
 }
 
-/// Matrices are multiplied in the dtype of the encoder; what lies between them is fp32.
-ops::Context wide(ops::Context context) {
-  context.dtype = DType::f32;
+/// What lies between the matrices has the dtype of the encoder, and fp32 where gradients go through
+/// it.
+ops::Context between(ops::Context context) {
+  if (context.tape != nullptr) context.dtype = DType::f32;
   return context;
 }
 
@@ -164,8 +165,7 @@ std::vector<std::string> coreference_layers() {
 }
 
 Tensor MentionLayer::operator()(const ops::Context& context, const Tensor& x) const {
-  const Tensor wide = ops::linear(context, x, dense, DType::f32);
-  return ops::dropout(context, ops::layer_norm(context, wide, norm),
+  return ops::dropout(context, ops::linear_norm(context, x, dense, norm),
                       context.dropout(dropout, place));
 }
 
@@ -194,7 +194,7 @@ Tensor CoreferenceHead::logits(const ops::Context&, const EncoderStates&) const 
 /// the range, with a = FC_ms of first tokens and e = FC_me of last ones.
 Tensor CoreferenceHead::mention_scores(const ops::Context& given, const Tensor& hidden,
                                        const CoreferenceTarget& words, ops::RowRange range) const {
-  const ops::Context context = wide(given);
+  const ops::Context context = between(given);
   std::vector<Index> counts;
   Index end = range.end;
   for (Index w = range.begin; w < range.end; ++w) {
@@ -210,7 +210,7 @@ Tensor CoreferenceHead::mention_scores(const ops::Context& given, const Tensor& 
   const Tensor e = mention_end_(context, last);
   const Tensor starts = ops::linear(context, a, start_score_, DType::f32);
   const Tensor ends = ops::linear(context, e, end_score_, DType::f32);
-  const Tensor product = ops::linear(context, a, mention_product_, DType::f32);
+  const Tensor product = ops::linear(context, a, mention_product_, context.dtype);
   return ops::span_scores(context, ops::SpanTable::of(counts),
                           {.starts = starts,
                            .ends = ends,
@@ -236,9 +236,6 @@ struct CoreferenceHead::Links {
             .end_key = end_key,
             .scale = static_cast<float>(scale)};
   }
-  Links in(DType dtype) const {
-    return {start_query.to(dtype), end_query.to(dtype), start_key.to(dtype), end_key.to(dtype)};
-  }
 };
 
 /// p(u, v) = (W_ss·s_u + W_es·t_u)·s_v + (W_ee·t_u + W_se·s_u)·t_v with s = FC_cs of first tokens
@@ -246,7 +243,7 @@ struct CoreferenceHead::Links {
 CoreferenceHead::Links CoreferenceHead::links(const ops::Context& given, const Tensor& hidden,
                                               const CoreferenceTarget& words,
                                               std::span<const WordSpan> kept) const {
-  const ops::Context context = wide(given);
+  const ops::Context context = between(given);
   std::vector<Index> first, last;
   for (const WordSpan& span : kept) {
     first.push_back(words.first_tokens[at(span.first)]);
@@ -260,7 +257,7 @@ CoreferenceHead::Links CoreferenceHead::links(const ops::Context& given, const T
   };
   const auto of_ends = [&](const Tensor& x) { return ops::select_rows(context, x, ends.place_of); };
   const auto product = [&](const Tensor& x, const ops::Linear& dense) {
-    return ops::linear(context, x, dense, DType::f32);
+    return ops::linear(context, x, dense, context.dtype);
   };
   return {.start_query = ops::add(context, of_starts(product(s, start_to_start_)),
                                   of_ends(product(t, end_to_start_))),
@@ -270,21 +267,20 @@ CoreferenceHead::Links CoreferenceHead::links(const ops::Context& given, const T
           .end_key = of_ends(t)};
 }
 
-/// links() in the dtype of the context, with a part of what they are made of in memory at a time.
+/// links() with a part of what they are made of in memory at a time.
 CoreferenceHead::Links CoreferenceHead::links_in_parts(const ops::Context& context,
                                                        const Tensor& hidden,
                                                        const CoreferenceTarget& words,
                                                        std::span<const WordSpan> kept) const {
   const Index count = std::ssize(kept);
-  if (count <= kSpansTogether) return links(context, hidden, words, kept).in(context.dtype);
+  if (count <= kSpansTogether) return links(context, hidden, words, kept);
   const auto rows = [&] {
     return context.memory.tensor({count, start_to_start_.out_features()}, context.dtype);
   };
   const Links all = {rows(), rows(), rows(), rows()};
   for (Index begin = 0; begin < count; begin += kSpansTogether) {
     const Index size = std::min(kSpansTogether, count - begin);
-    const Links part =
-        links(context, hidden, words, kept.subspan(at(begin), at(size))).in(context.dtype);
+    const Links part = links(context, hidden, words, kept.subspan(at(begin), at(size)));
     const std::array from = {&part.start_query, &part.end_query, &part.start_key, &part.end_key};
     const std::array to = {&all.start_query, &all.end_query, &all.start_key, &all.end_key};
     // The pages of the copies are new, so that these take as long as what is copied.
@@ -359,7 +355,7 @@ Tensor CoreferenceHead::all_scores(const ops::Context& context, const Tensor& hi
     parts.push_back(mention_scores(context, hidden, words, range));
   }
   return parts.size() < 2 ? (parts.empty() ? Tensor() : parts[0])
-                          : ops::joined_rows(wide(context), parts);
+                          : ops::joined_rows(context, parts);
 }
 
 /// Clusters of the spans of these numbers; a span without a link begins a cluster.
@@ -369,7 +365,7 @@ std::vector<WordCluster> CoreferenceHead::linked(const ops::Context& context, co
   std::vector<WordCluster> clusters;
   if (spans.numbers.empty()) return clusters;
   const std::vector<WordSpan> chosen = chosen_spans(words, spans.numbers);
-  const Tensor mentions = ops::select_rows(wide(context), spans.scores, spans.numbers);
+  const Tensor mentions = ops::select_rows(context, spans.scores, spans.numbers);
   const Links all = links_in_parts(context, hidden, words, chosen);
   const std::vector<Index> before =
       ops::best_antecedents(context, all.with(mentions, config_.antecedent_scale));

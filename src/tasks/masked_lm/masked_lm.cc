@@ -341,8 +341,7 @@ MaskedLmHead::MaskedLmHead(const models::EncoderConfig& config, const models::La
 
 Tensor MaskedLmHead::transform(const ops::Context& context, const Tensor& hidden) const {
   if (!dense_) return hidden;
-  const Tensor transformed = ops::linear(context, hidden, *dense_, context.dtype);
-  return ops::layer_norm(context, transformed, norm_);
+  return ops::linear_norm(context, hidden, *dense_, norm_);
 }
 
 Tensor MaskedLmHead::logits_of_rows(const ops::Context& context, const Tensor& hidden) const {
