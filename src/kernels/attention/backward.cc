@@ -253,11 +253,15 @@ void HeadSums::start(const BackwardPlan& plan, Range own_keys) {
     numbers.assign(static_cast<std::size_t>(count), 0.0f);
   };
   keys = own_keys;
-  for (Tensor* rows : {&key, &value}) {
-    const Index count = (keys.end - keys.begin + kRowsBehind) * d;
-    if (rows->size() != count) *rows = Tensor({count}, DType::f32);
-    std::fill_n(rows->data<float>(), count, 0.0f);
+  const Index count = (keys.end - keys.begin + kRowsBehind) * d;
+  if (key.size() != count) {
+    // Large tensors have pages of their own, so one for both: in the heap of each thread they made
+    // the peak of a call a fifth larger.
+    const Tensor both({2, count}, DType::f32);
+    key = both.slice_rows(0, 1);
+    value = both.slice_rows(1, 1);
   }
+  for (Tensor* rows : {&key, &value}) std::fill_n(rows->data<float>(), count, 0.0f);
   clear(global_key, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
   clear(global_value, static_cast<Index>(plan.spec.rows->global_keys.size()) * d);
   if (plan.in.distance_bias_gradient != nullptr) {
