@@ -26,10 +26,6 @@ void require_no_known_kind(const std::string& path) {
   if (count > 0) require_no_other_kind(path, "a search index", {bytes.data(), count}, "an SQLite");
 }
 
-[[noreturn]] void fail_damaged_file(const std::string& file) {
-  fail("{}: expected a whole search index, found a damaged one; make it anew", file);
-}
-
 /// Whether a file begins as databases do. SQLite says of one whose header is wrong behind that, as
 /// of others, that it is no database.
 bool begins_as_database(const std::string& path) {
@@ -43,7 +39,7 @@ bool begins_as_database(const std::string& path) {
 [[noreturn]] void fail_with(const std::string& file, int code, const char* message) {
   switch (code & 0xff) {
     case SQLITE_NOTADB:
-      if (begins_as_database(file)) fail_damaged_file(file);
+      if (begins_as_database(file)) fail_damaged(file);
       require_no_known_kind(file);
       fail("{}: expected a search index, found another kind of file", file);
     // Statements and values are ours, and fit the tables that we have made: those of this file are
@@ -54,7 +50,7 @@ bool begins_as_database(const std::string& path) {
     case SQLITE_CONSTRAINT:
     case SQLITE_CORRUPT:
     case SQLITE_FORMAT:
-      fail_damaged_file(file);
+      fail_damaged(file);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       fail("{}: another process has been writing this index for {} s", file,
@@ -71,6 +67,11 @@ bool begins_as_database(const std::string& path) {
 }
 
 }  // namespace
+
+void fail_damaged(const std::string& file, std::string_view fault) {
+  fail("{}: expected a whole search index, found a damaged one{}{}; make it anew", file,
+       fault.empty() ? "" : ": ", fault);
+}
 
 void Statement::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 void Database::Close::operator()(sqlite3* handle) const { sqlite3_close_v2(handle); }
@@ -165,7 +166,7 @@ Statement Database::prepare(std::string_view sql) const {
   return {statement, file_};
 }
 
-void Database::fail_damaged() const { fail_damaged_file(file_); }
+void Database::fail_damaged() const { index::fail_damaged(file_); }
 
 void Database::begin_reading() const {
   constexpr const char* kRead = "PRAGMA data_version";

@@ -49,6 +49,10 @@ class Statement {
   std::string file_;
 };
 
+/// Throws the Error of a file whose parts do not belong together; `fault` says which, and may be
+/// empty.
+[[noreturn]] void fail_damaged(const std::string& file, std::string_view fault = {});
+
 /// Whether a file is only read, or written where it exists, or also made where it is absent.
 enum class Access { read, change, write };
 
@@ -70,7 +74,7 @@ class Database {
   std::int64_t changes() const;
   /// A number that changes whenever another connection has written.
   std::int64_t version() const;
-  /// Throws the Error of a file whose parts do not belong together.
+  /// See index::fail_damaged().
   [[noreturn]] void fail_damaged() const;
   /// Reads something, so that a lock is held from here on where a Snapshot is open.
   void begin_reading() const;

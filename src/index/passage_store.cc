@@ -113,16 +113,6 @@ const std::string& not_of_old_form(const std::string& file) {
   return file;
 }
 
-DocumentRow document_of(const Statement& row) {
-  return {.id = row.integer(0),
-          .name = std::string(row.text(1)),
-          .passages = row.integer(2),
-          .characters = row.integer(3),
-          .hash = std::string(row.text(4)),
-          .time = std::string(row.text(5)),
-          .metadata = std::string(row.text(6))};
-}
-
 /// Appends characters from … to − 1, all of the gap begin … end − 1 between two passages.
 void append_gap(std::string& text, const NewPassage& gap, Index from, Index to) {
   const bool is_single = gap.end - gap.begin == 1;
@@ -232,9 +222,16 @@ const PassageStore::Counts& PassageStore::counts() const {
   const Index version = database_.version();
   if (!counts_ || version != counts_version_) {
     // Counting rows of passages would read all of their pages.
-    Statement row = database_.prepare("SELECT count(*), ifnull(sum(passages), 0) FROM documents");
+    Statement row = database_.prepare(
+        "SELECT count(*), ifnull(sum(passages), 0), ifnull(min(passages), 0), "
+        "(SELECT ifnull(max(id), 0) FROM passages) FROM documents");
     row.step();
     counts_ = {.documents = row.integer(0), .passages = row.integer(1)};
+    // Ids are used once.
+    if (row.integer(2) < 0 || counts_->passages > row.integer(3)) {
+      counts_.reset();
+      database_.fail_damaged();
+    }
     counts_version_ = version;
   }
   return *counts_;
@@ -266,6 +263,18 @@ Statement PassageStore::document_rows(std::string_view condition) const {
   return database_.prepare(
       fmt::format("SELECT id, name, passages, characters, hash, time, {} FROM documents {}",
                   metadata_.has_tables() ? "metadata" : "NULL", condition));
+}
+
+DocumentRow PassageStore::document_of(const Statement& row) const {
+  DocumentRow document = {.id = row.integer(0),
+                          .name = std::string(row.text(1)),
+                          .passages = row.integer(2),
+                          .characters = row.integer(3),
+                          .hash = std::string(row.text(4)),
+                          .time = std::string(row.text(5)),
+                          .metadata = std::string(row.text(6))};
+  if (document.passages < 0 || document.characters < 0) database_.fail_damaged();
+  return document;
 }
 
 std::vector<DocumentRow> PassageStore::list() const {
@@ -315,7 +324,12 @@ Index PassageStore::stored_bytes() const {
 }
 
 std::string PassageStore::text(const DocumentRow& document, Index begin, Index end) const {
+  const Snapshot snapshot(database_);
   const std::vector<Index> ids = passages_of(document.id);
+  Statement own = database_.prepare("SELECT passages FROM documents WHERE id = ?");
+  if (own.bind(1, document.id).step() && own.integer(0) != std::ssize(ids)) {
+    database_.fail_damaged();
+  }
   Statement row = database_.prepare("SELECT end FROM passages WHERE id = ?");
   const auto end_of = [&](Index id) {
     const Index found = row.bind(1, id).step() ? row.integer(0) : 0;
@@ -557,6 +571,7 @@ Index PassageStore::remove_document(Index id) const {
 Index PassageStore::version() const { return database_.version(); }
 
 Codes PassageStore::codes(Index width) const {
+  const Snapshot snapshot(database_);
   Codes codes;
   codes.vectors.width = width;
   codes.vectors.reserve(passages());
@@ -584,6 +599,12 @@ void PassageStore::add_new_codes(Codes& codes) const {
     codes.passages.push_back(rows.integer(0));
     codes.vectors.append(bytes, static_cast<float>(rows.real(1)));
   }
+  require_of_all_passages(std::ssize(codes.passages));
+}
+
+void PassageStore::require_of_all_passages(Index count) const {
+  if (count == passages()) return;
+  fail_damaged(file(), fmt::format("{} passages with {} vectors", passages(), count));
 }
 
 std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const {
@@ -604,6 +625,7 @@ std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const
                .end = row.integer(2),
                .text = std::string(row.text(3)),
                .metadata = std::string(row.text(5))};
+    if (passage.begin < 0 || passage.end < passage.begin) database_.fail_damaged();
     if (places) {
       passage.place = place_of(*places, row.integer(4), {passage.begin, passage.end});
     }
@@ -643,6 +665,7 @@ KnownWords PassageStore::known(const WordQuery& words) const {
   const std::vector<Index> counts = words_.count(words.terms());
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const std::string& term = words.terms()[i];
+    if (counts[i] > passages()) database_.fail_damaged();
     const auto having = static_cast<double>(counts[i]);
     const double rarity = std::log((all - having + 0.5) / (having + 0.5));
     known.reach += (kSaturation + 1) * std::max(rarity, kLeastRarity);

@@ -159,10 +159,12 @@ class PassageStore {
 
   /// Changes when anybody has changed the documents.
   Index version() const;
-  /// The vectors of all passages. Throws Error unless their vectors have `width` elements.
+  /// The vectors of all passages. Throws Error unless all have one of `width` elements.
   Codes codes(Index width) const;
   /// Adds those of the passages behind the last one.
   void add_new_codes(Codes& codes) const;
+  /// Throws Error unless each passage has one of the `count` rows of some table.
+  void require_of_all_passages(Index count) const;
   std::vector<PassageRow> passages(std::span<const Index> ids) const;
   /// The vectors of some passages behind each other. Throws Error where one is damaged.
   std::vector<float> vectors(std::span<const Index> ids, Index width) const;
@@ -203,6 +205,7 @@ class PassageStore {
 
   /// The columns of a document, as document_of() reads them, and what stands behind them.
   Statement document_rows(std::string_view condition) const;
+  DocumentRow document_of(const Statement& row) const;
 
   Database database_;
   TokenStore tokens_;

@@ -88,6 +88,68 @@ TEST(DamagedIndex, TablesThatAreNotAsTheyWereMadeAreDamage) {
   EXPECT_GT(found, 40u);
 }
 
+/// Reads all that answers and documents are made of; an error where one of the calls throws.
+std::vector<std::string> errors_of_reading(const std::string& file) {
+  const auto with = [&](const std::function<void(const PassageStore&)>& use) {
+    return error_of([&] { use(PassageStore(file, Access::read)); });
+  };
+  const std::vector<Index> all = {1, 2, 3, 4};
+  return {with([](const PassageStore& store) { store.passages(store.codes(kWidth).passages); }),
+          with([&](const PassageStore& store) { store.vectors(all, kWidth); }),
+          with([&](const PassageStore& store) { store.passages(all); }),
+          with([](const PassageStore& store) { store.known(WordQuery("two")); }),
+          with([](const PassageStore& store) {
+            for (const DocumentRow& row : store.list()) store.text(row, 0, row.characters);
+          })};
+}
+
+TEST(DamagedIndex, NumbersAndRowsThatContradictEachOtherAreDamage) {
+  const TemporaryFolder folder;
+  const std::string whole = folder.path() / "whole";
+  {
+    const PassageStore store(whole, Access::write);
+    put(store, "a", {"one", "two"});
+    put(store, "b", {"two three", "two"}, 9);
+  }
+  EXPECT_EQ(errors_of_reading(whole), std::vector<std::string>(5));
+  for (const std::string damage :
+       {"UPDATE documents SET passages = -1",
+        "UPDATE documents SET passages = 0",
+        "UPDATE documents SET passages = 1000000000000000",
+        "UPDATE documents SET passages = 'x'",
+        "UPDATE documents SET passages = 1 WHERE name = 'b'",
+        "UPDATE documents SET passages = 3 WHERE name = 'b'",
+        "UPDATE documents SET passages = -1, characters = 9 WHERE name = 'b'",
+        "UPDATE documents SET characters = -5",
+        "DELETE FROM codes",
+        "DELETE FROM codes WHERE passage = 2",
+        "DELETE FROM codes WHERE passage = 4",
+        "UPDATE codes SET code = x'00'",
+        "UPDATE codes SET passage = 9 WHERE passage = 2",
+        "INSERT INTO codes SELECT 9, 9, scale, code FROM codes WHERE passage = 1",
+        "DELETE FROM vectors",
+        "DELETE FROM vectors WHERE passage = 2",
+        "UPDATE vectors SET vector = x'00'",
+        "DELETE FROM passages WHERE id = 2",
+        "DELETE FROM passages",
+        "UPDATE passages SET begin = -4",
+        "UPDATE passages SET end = begin - 1",
+        "UPDATE passages SET end = 1000000000000",
+        "UPDATE passages SET document = 7"}) {
+    SCOPED_TRACE(damage);
+    const std::string file = folder.path() / "damaged";
+    std::filesystem::copy_file(whole, file, std::filesystem::copy_options::overwrite_existing);
+    Database(file, Access::write).run(damage.c_str());
+    std::size_t told = 0;
+    for (const std::string& error : errors_of_reading(file)) {
+      if (error.empty()) continue;
+      ++told;
+      expect_error(error, {file, "anew"});
+    }
+    EXPECT_GT(told, 0u);
+  }
+}
+
 TEST(DamagedIndex, TriggersDoNothing) {
   const TemporaryFolder folder;
   const std::string whole = folder.path() / "whole";

@@ -55,24 +55,6 @@ Doubles activated_all(Doubles x, Activation activation) {
   return x;
 }
 
-/// Layers must outlive the backward pass.
-template <typename T>
-T& kept(T value) {
-  static std::vector<std::shared_ptr<T>> all;
-  all.push_back(std::make_shared<T>(std::move(value)));
-  return *all.back();
-}
-
-Linear& layer(const Context& context, const Tensor& weight, const Tensor& bias,
-              std::optional<Activation> activation = std::nullopt) {
-  return kept(Linear(std::vector{weight}, std::vector{bias},
-                     {.dtype = context.dtype, .activation = activation, .trainable = true}));
-}
-
-LayerNorm norm_of(const Tensor& weight, const Tensor& bias) {
-  return {.weight = weight, .bias = bias, .epsilon = static_cast<float>(kEpsilon)};
-}
-
 Row linear_row(const std::string& name, std::optional<Activation> activation) {
   return {.name = "linear" + name,
           .shapes = {{kRows, kIn}, {kOut, kIn}, {kOut}},

@@ -4,12 +4,17 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/random.h"
 #include "kernels/reference.h"
 #include "ops/context.h"
+#include "ops/linear.h"
+#include "ops/normalization.h"
 
 namespace longformer::ops {
 
@@ -80,6 +85,24 @@ inline Tensor doubles_tensor(const Doubles& values, const Shape& shape) {
   Tensor tensor(shape, DType::f64);
   std::copy(values.begin(), values.end(), tensor.data<double>());
   return tensor;
+}
+
+/// Layers must outlive the backward pass.
+template <typename T>
+T& kept(T value) {
+  static std::vector<std::shared_ptr<T>> all;
+  all.push_back(std::make_shared<T>(std::move(value)));
+  return *all.back();
+}
+
+inline Linear& layer(const Context& context, const Tensor& weight, const Tensor& bias,
+                     std::optional<Activation> activation = std::nullopt) {
+  return kept(Linear(std::vector{weight}, std::vector{bias},
+                     {.dtype = context.dtype, .activation = activation, .trainable = true}));
+}
+
+inline LayerNorm norm_of(const Tensor& weight, const Tensor& bias) {
+  return {.weight = weight, .bias = bias, .epsilon = static_cast<float>(kEpsilon)};
 }
 
 }  // namespace longformer::ops

@@ -3,13 +3,17 @@
 // Reruns: tsan
 #include "longformer/search.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "error_testing.h"
 #include "fixtures.h"
+#include "index/database.h"
+#include "index/passage_store.h"
 #include "temporary_folder.h"
 
 namespace longformer::search_test {
@@ -220,6 +224,61 @@ Embedding angles(const std::vector<double>& angles) {
     passages.values.push_back(static_cast<float>(length * std::sin(angle)));
   }
   return passages;
+}
+
+/// Opens an index of a file and asks it.
+std::string error_of_search(const Embedder& asked, const std::string& file) {
+  return error_of([&] {
+    SearchQuery query;
+    query.question = "one of them";
+    for (const SearchMode mode : {SearchMode::hybrid, SearchMode::multi}) {
+      query.mode = mode;
+      if (mode == SearchMode::multi && !asked.kinds().multi) continue;
+      SearchIndex::open(file, asked).query(asked, query);
+    }
+    EXPECT_EQ(SearchIndex::open(file).documents(), 1);
+  });
+}
+
+TEST(SearchIndex, SettingsThatAreNoneAreDamage) {
+  const TemporaryFolder folder;
+  const std::string whole = folder.path() / "whole", file = folder.path() / "damaged";
+  SearchIndex::edit(whole, embedder(), with_passages(8)).add(embedder(), "story", kStory);
+  EXPECT_EQ(error_of_search(embedder(), whole), "");
+  std::size_t refused = 0;
+  const index::PassageStore made(whole, index::Access::read);
+  for (const auto& [name, value] : made.settings()) {
+    for (const std::string wrong : {"NULL", "'x'", "'-1'", "'0'", "'99999999999999999999'",
+                                    "'9999999999999999'", "''", "x'ff'"}) {
+      SCOPED_TRACE(name + " " + wrong);
+      std::filesystem::copy_file(whole, file, std::filesystem::copy_options::overwrite_existing);
+      index::Database(file, index::Access::write)
+          .run(wrong == "NULL"
+                   ? fmt::format("DELETE FROM settings WHERE name = '{}'", name).c_str()
+                   : fmt::format("UPDATE settings SET value = {} WHERE name = '{}'", wrong, name)
+                         .c_str());
+      const std::string error = error_of_search(embedder(), file);
+      if (error.empty()) continue;
+      ++refused;
+      EXPECT_TRUE(error.starts_with(file)) << error;
+      EXPECT_TRUE(error.find("anew") != std::string::npos ||
+                  error.find("ask with") != std::string::npos)
+          << error;
+    }
+  }
+  EXPECT_GT(refused, 40u);
+}
+
+TEST(SearchIndex, VectorsOfTokensThatAreMissingAreDamage) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "index";
+  const Embedder multi =
+      Embedder::load((fixtures_folder() / "vectors_colbert").string(), {.threads = 2});
+  const SearchOptions options = with_mode(with_passages(8), SearchMode::multi, multi);
+  SearchIndex::edit(file, multi, options).add(multi, "story", kStory);
+  EXPECT_EQ(error_of_search(multi, file), "");
+  index::Database(file, index::Access::write).run("DELETE FROM token_codes WHERE passage = 2");
+  expect_error(error_of_search(multi, file), {file, "damaged", "anew"});
 }
 
 TEST(SearchCompare, ATextIsLikeItself) {

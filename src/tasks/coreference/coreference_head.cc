@@ -54,8 +54,8 @@ Layers layers_of(const models::EncoderConfig& config, const models::LayerSource&
   return {config, source, coreference_config(config)};
 }
 
-/// What lies between the matrices has the dtype of the encoder, and fp32 where gradients go through
-/// it.
+/// Tensors between the matrices have the dtype of the encoder, and fp32 where gradients go through
+/// them.
 ops::Context between(ops::Context context) {
   if (context.tape != nullptr) context.dtype = DType::f32;
   return context;

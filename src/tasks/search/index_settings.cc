@@ -42,6 +42,9 @@ constexpr std::array kSettings = {
     "passage_prompt", kNames,    "similarity",     kVectors,
     kTokenizer,       kSkipped};
 
+/// A passage has no more tokens, a vector no more numbers.
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 40, kMostNumbers = 1 << 24;
+
 std::string dtype_of(const Embedder& embedder) {
   return embedder.model().implementation().dtype_name;
 }
@@ -118,30 +121,51 @@ void refuse_unknown(const Settings& found, const std::string& file) {
 
 const std::string& SettingsReader::text(const std::string& name) const {
   const auto found = settings_.find(name);
-  require(found != settings_.end(), "{}: expected a search index that says its {}, found none",
-          file_, name);
+  if (found == settings_.end()) {
+    index::fail_damaged(file_, fmt::format("it does not say its {}", name));
+  }
   return found->second;
 }
 
-std::int64_t SettingsReader::number(const std::string& name) const {
+std::int64_t SettingsReader::number(const std::string& name, std::int64_t least,
+                                    std::int64_t most) const {
   const std::string& digits = text(name);
   const auto value = parsed_number<std::int64_t>(digits);
-  require(value.has_value(), "{}: {}: expected a number, found {}", file_, name,
-          formats::quote(digits));
+  if (!value || *value < least || *value > most) fail_damaged(name);
   return *value;
+}
+
+template <typename Value>
+Value SettingsReader::named(const std::string& name, Value (*value_of)(const std::string&)) const {
+  const std::string& value = text(name);
+  try {
+    return value_of(value);
+  } catch (const Error&) {
+    fail_damaged(name);
+  }
+}
+
+void SettingsReader::fail_damaged(const std::string& name) const {
+  index::fail_damaged(file_, fmt::format("its {} is {}", name, formats::quote(text(name))));
 }
 
 SearchOptions SettingsReader::options() const {
   SearchOptions options;
-  options.passages.passage_tokens = number("passage_tokens");
-  options.passages.overlap_tokens = number("overlap_tokens");
-  options.passages.overlapping_passages = number("overlapping_passages") != 0;
-  options.passages.context = passage_context(text("context"));
+  options.passages.passage_tokens = number("passage_tokens", 1, kMostTokens);
+  options.passages.overlap_tokens = number("overlap_tokens", 0, kMostTokens);
+  options.passages.overlapping_passages = number("overlapping_passages", 0, 1) != 0;
+  options.passages.context = named("context", passage_context);
   options.passage_prompt = text("passage_prompt");
   // Indexes made before other similarities were known have vectors for the cosine.
-  options.vectors = has(kVectors) ? vector_kinds(text(kVectors)) : VectorKinds{.dense = true};
-  options.similarity = has("similarity") ? similarity(text("similarity")) : Similarity::cosine;
+  options.vectors = has(kVectors) ? named(kVectors, vector_kinds) : VectorKinds{.dense = true};
+  options.similarity =
+      has("similarity") ? named<Similarity>("similarity", similarity) : Similarity::cosine;
   return options;
+}
+
+std::int64_t SettingsReader::vector_size() const {
+  const bool has_vectors = options().vectors != VectorKinds();
+  return number("vector_size", has_vectors ? 1 : 0, kMostNumbers);
 }
 
 bool SettingsReader::names_are_from_its_folder() const { return has(kNames); }

@@ -31,7 +31,8 @@ void check_model(const index::Settings& found, const Embedder& embedder, const s
 PassageVectors passages_of_words(const Tokenizer& tokenizer, std::string_view text,
                                  const Embedder::PassageOptions& options);
 
-/// Reads the settings of an index. Throws Error for those that are missing or malformed.
+/// Reads the settings of an index. Throws the Error of a damaged index for those that are missing
+/// or malformed.
 class SettingsReader {
  public:
   /// Both stay where they are while it is used.
@@ -40,12 +41,18 @@ class SettingsReader {
 
   bool has(const std::string& name) const { return settings_.contains(name); }
   const std::string& text(const std::string& name) const;
-  std::int64_t number(const std::string& name) const;
+  /// Numbers of each vector; 0 where there are none.
+  std::int64_t vector_size() const;
   /// Whether documents are named by their paths from the folder of the index.
   bool names_are_from_its_folder() const;
   SearchOptions options() const;
 
  private:
+  std::int64_t number(const std::string& name, std::int64_t least, std::int64_t most) const;
+  template <typename Value>
+  Value named(const std::string& name, Value (*value_of)(const std::string&)) const;
+  [[noreturn]] void fail_damaged(const std::string& name) const;
+
   const index::Settings& settings_;
   const std::string& file_;
 };

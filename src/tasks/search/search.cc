@@ -76,9 +76,7 @@ struct SearchIndex::Contents {
     names_are_from_its_folder = reader.names_are_from_its_folder();
     model = reader.text("model");
     dtype = reader.text("dtype");
-    width = reader.number("vector_size");
-    require(width > 0 || options.vectors == VectorKinds(),
-            "{}: expected vectors of some size, found {}", store.file(), width);
+    width = reader.vector_size();
   }
 
   /// The vectors that are scanned, as the file has them now.
@@ -103,6 +101,7 @@ struct SearchIndex::Contents {
     } else if (tokens_change == Change::added) {
       store.tokens().add_new_codes(*token_codes);
     }
+    store.require_of_all_passages(std::ssize(token_codes->passages));
     token_codes_version = version;
     tokens_change = Change::none;
     return *token_codes;
