@@ -80,4 +80,4 @@ def train(model, chosen, segment, carries_state):
             curve.append([step * CHARACTERS_PER_STEP, round(bits(model, validation) * math.log(2), 4)])
     test = torch.tensor(list(pathlib.Path(chosen.test).read_bytes()), dtype=torch.long)
     print(json.dumps({"weights": sum(p.numel() for p in model.parameters()), "characters_read": steps * CHARACTERS_PER_STEP,
-                      "test_bpc": round(bits(model, test), 4), "curve": curve, "seconds": round(seconds)}))
+                      "test_bpc": round(bits(model, test), 4), "curve": curve, "seconds": round(seconds, 1)}))

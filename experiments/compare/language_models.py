@@ -2,12 +2,14 @@
 """Language models of one size with different attention.
 
     LONGFORMER_DATA=data experiments/compare/language_models.py data [--characters 20M] [--only window] [--model medium]
+    LONGFORMER_DATA=data experiments/compare/language_models.py speeds --seeds 3, then time
     LONGFORMER_DATA=data experiments/compare/language_models.py positions|shares|features|settings|windows|stages
 
 Models of 4 layers of 128 (0.89M weights; medium: 6 of 192, 2.94M) read the novels of litbank as bytes; two novels that none has read are for testing.
 data: window, dense, Transformer-XL, Compressive Transformer, Performer, Sparse Transformers, adaptive spans, Reformer, Routing and
-BP-Transformer and an LSTM (experiments/compare/lstm_baseline.py, PyTorch) on prefixes of 0.25 to 59 MB; time: the same models, as many
-characters of 16 MB as each reads in equal time, by the seconds of the runs of data. positions: ways to know the order, at lengths that were not trained. shares: where
+BP-Transformer and an LSTM (experiments/compare/lstm_baseline.py, PyTorch) on prefixes of 0.25 to 59 MB; speeds: characters that the same
+models read in a second of training, one after the other in one sitting, a round for each seed (nothing else may compute meanwhile);
+time: the same models, as many characters of 16 MB as each reads in equal time, by the medians of speeds. positions: ways to know the order, at lengths that were not trained. shares: where
 the attention of models with memories goes while they learn. features: what of a Performer's features matters, half of all
 combinations of five settings, and single ones. settings: how much the many settings of a Compressive Transformer
 matter. windows: windows that grow, stay or fall with depth, and dilated causal convolutions
@@ -18,6 +20,7 @@ shares needs longformer_cpp.plot.
 
 import json
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -255,17 +258,32 @@ def plainly(chosen, row, seed):
     return run
 
 
+def of_speeds(chosen, row, seed, characters):
+    def run(program):
+        text = prefix(chosen.work, 16)
+        if row == "LSTM":
+            seconds = of_baseline(chosen, "lstm_baseline.py", text, seed, characters, LSTM)["seconds"]
+        else:
+            folder = train(program, chosen, named(chosen, row, seed), MODELS[row], text, characters, seed)
+            seconds = setting.curve(folder, CHARACTERS_PER_STEP)[1]
+        return {"characters_per_second": round(characters / seconds)}
+
+    return run
+
+
 def speeds(chosen):
-    """Characters that a model reads in a second of training, by the runs of data."""
+    """Characters that a model reads in a second of training, by the runs of speeds."""
     found = {}
     for line in pathlib.Path(chosen.results).read_text().splitlines():
         run = json.loads(line)
-        if run["experiment"] == "data" and run["model"] == chosen.model:
-            found[run["row"]] = max(found.get(run["row"], 0), run["characters_read"] / run["seconds"])
-    return found
+        if run["experiment"] == "speeds" and run["model"] == chosen.model:
+            found.setdefault(run["row"], []).append(run["characters_per_second"])
+    if missing := sorted({*MODELS, "LSTM"} - found.keys()):
+        sys.exit(f"expected the speeds of all models first (speeds --seeds 3), found none of {', '.join(missing)}")
+    return {row: statistics.median(some) for row, some in found.items()}
 
 
-CHARACTERS = {"data": 20_000_000, "time": 1, "positions": 15_000_000, "shares": 40_000_000, "features": 10_000_000,
+CHARACTERS = {"data": 20_000_000, "speeds": 409_600, "time": 1, "positions": 15_000_000, "shares": 40_000_000, "features": 10_000_000,
               "settings": 15_000_000, "windows": 15_000_000, "stages": 20_000_000}  # fmt: skip
 
 
@@ -289,6 +307,9 @@ def main():
                 characters = min(chosen.characters, int(40 * size * setting.MEGABYTE))
                 runs += [experiment.Run(key | {"row": row, "megabytes": size, "seed": seed},
                                         of_data(chosen, row, size, seed, characters)) for row in (*MODELS, "LSTM")]  # fmt: skip
+        elif chosen.experiment == "speeds":
+            runs += [experiment.Run(key | {"row": row, "seed": seed}, of_speeds(chosen, row, seed, chosen.characters))
+                     for row in (*MODELS, "LSTM")]  # fmt: skip
         elif chosen.experiment == "time":
             for row, speed in speeds(chosen).items():
                 characters = round(chosen.seconds * speed, -5)

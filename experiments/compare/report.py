@@ -211,8 +211,17 @@ def bpc(run):
     return run["curve"][-1][1] / math.log(2)
 
 
-def data():
+def training_speeds():
+    """Characters in a second of training, of one sitting."""
     found = {}
+    for run in rows_of("language_models"):
+        if run["experiment"] == "speeds":
+            found.setdefault(run["row"], []).append(run["characters_per_second"])
+    return {row: f"{statistics.median(some):,.0f}" for row, some in found.items()}
+
+
+def data():
+    found, speeds = {}, training_speeds()
     for run in rows_of("language_models"):
         # Runs that read more are for the table of costs.
         if run["experiment"] == "data" and run["characters"] == 3_000_000:
@@ -229,8 +238,7 @@ def data():
     save(figure, "data")
     return table(["", *(f"{size} MB" for size in sizes), "characters/s in training"],
                  [[name, *(spread([run["test_bpc"] for run in runs.get(size, [])]) if size in runs else "" for size in sizes),
-                   f"{max(run['characters_read'] / run['seconds'] for some in runs.values() for run in some):,.0f}"]
-                  for name, runs in found.items()]
+                   speeds.get(name, "")] for name, runs in found.items()]
                  + [[name, *(spread([run["test_bpc"] for run in trivial("data") if run["column"] == size]) if size in (0.25, 4) else ""
                              for size in sizes), ""] for name in dict.fromkeys(run["row"] for run in trivial("data"))])  # fmt: skip
 

@@ -131,4 +131,4 @@ def curve(folder, per_step):
         elif "tokens_per_second" in row:
             seconds += (row["tokens"] - tokens) / row["tokens_per_second"]
             tokens = row["tokens"]
-    return points, round(seconds)
+    return points, round(seconds, 1)

@@ -34,8 +34,8 @@ Tensor linear_add_norm_packed(const Context& context, const Tensor& x,
   return y;
 }
 
-/// layer_norm() of rows that are not fp32, for serving: their sums exist for a few rows at a time.
-/// Those of all rows took a third of the time.
+/// layer_norm() of rows that are not fp32, for serving. Their sums exist for a few rows at a time:
+/// those of all rows took 1.5 % of a ModernBERT's time, and 4 MB.
 Tensor layer_norm_narrow(const Context& context, const Tensor& x, const LayerNorm& norm) {
   constexpr Index kRows = 8;
   Tensor y = context.memory.tensor(x.shape(), x.dtype());
