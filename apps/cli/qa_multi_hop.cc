@@ -31,8 +31,8 @@ class MultiHopRun {
         messages_(messages),
         answerer_(MultiHopAnswerer::load(asked.model.token_model_folder(),
                                          asked.model.load_options(messages))),
-        results_(asked.model, {"file", "line", "id", "question", "answer", "score", "type", "span",
-                               "evidence", "error"}) {}
+        results_(asked.model, columns_of_documents(
+                                  {"question", "answer", "score", "type", "span", "evidence"})) {}
 
   void run() {
     Inputs inputs(asked_.inputs, messages_);
@@ -78,6 +78,7 @@ class MultiHopRun {
         Asked asked;
         asked.record.file = document.file;
         asked.record.line = one.line;
+        asked.record.record = one.record;
         asked.record.id = one.id_json;
         asked.question = std::move(one.question);
         for (const Paragraph& paragraph : asked.question.paragraphs) {
@@ -130,8 +131,7 @@ class MultiHopRun {
   static JsonLine head_of(const Asked& asked) {
     JsonLine json;
     if (!asked.record.file.empty()) {
-      json.add("file", asked.record.file).add("line", asked.record.line);
-      json.add_json("id", asked.record.id);
+      json.add_members(asked.record.json().object());
     }
     return json.add("question", asked.question.question);
   }

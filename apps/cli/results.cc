@@ -66,7 +66,8 @@ ResultForm form_of(const ModelFlags& flags, bool has_array) {
 std::vector<std::string> columns_of_documents(const std::vector<std::string>& own) {
   std::vector<std::string> all = {"file", "line", "id"};
   all.insert(all.end(), own.begin(), own.end());
-  all.emplace_back("error");
+  // Behind the others, whose places are older.
+  all.insert(all.end(), {"record", "error"});
   return all;
 }
 
@@ -157,7 +158,7 @@ void RowIds::add(const Document& document, std::int64_t rows) {
     }
     if (!file_) {
       file_.emplace(name_);
-      file_->set_columns({"row", "file", "line", "id"});
+      file_->set_columns({"row", "file", "line", "id", "record"});
       for (const std::string& one : std::exchange(before_, {})) write(one, "");
     }
     write(place, document.id);

@@ -27,7 +27,7 @@ enum class ResultForm {
 /// unless `has_array`, and for --json beside a form that is no JSON.
 ResultForm form_of(const ModelFlags& flags, bool has_array = false);
 
-/// Rows of documents: "file", "line" and "id", the columns of the verb, and "error".
+/// Rows of documents: "file", "line" and "id", the columns of the verb, "record" and "error".
 std::vector<std::string> columns_of_documents(const std::vector<std::string>& own);
 
 /// Takes the results one by one. Throws UsageError as form_of, and what Output throws.

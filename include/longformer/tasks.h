@@ -530,8 +530,8 @@ Paragraph paragraph_of(std::string title, const std::string& text);
 struct NamedMultiHopQuestion {
   /// `id_json` is the id as JSON: a number as it is written.
   std::string id, id_json;
-  /// Number of the record, or line, from 1.
-  std::int64_t line = 0;
+  /// Number of the record, or line, from 1, and of the object on the line (0: it is the first).
+  std::int64_t line = 0, record = 0;
   MultiHopQuestion question;
 };
 

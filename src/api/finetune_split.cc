@@ -71,6 +71,7 @@ std::string file_of(const engine::Json& facts, std::span<const engine::SplitReco
     const engine::Origin& origin = records[at(i)].origin;
     text += fmt::format("{}  {{\n   \"number\": {}", std::exchange(between, ",\n"), i + 1);
     if (origin.line > 0) text += fmt::format(",\n   \"line\": {}", origin.line);
+    if (origin.record > 0) text += fmt::format(",\n   \"record\": {}", origin.record);
     if (!origin.id.empty()) text += ",\n   \"id\": " + origin.id_json();
     text += "\n  }";
   }

@@ -175,7 +175,7 @@ std::string id_number(const Json& object, std::string_view text, const DataOptio
 
 std::string place_of(const std::string& path, const Origin& origin) {
   std::string place = path;
-  if (origin.line > 0) place += fmt::format(":{}", origin.line);
+  if (origin.line > 0) place += fmt::format(":{}", line_and_record(origin.line, origin.record));
   if (!origin.id.empty()) place += fmt::format(": {}", origin.id);
   return place;
 }
@@ -274,8 +274,10 @@ void read_stream(JsonValues values, const DataOptions& options, DataReport& repo
       read_list(path, std::exchange(text, {}), value, options, report, read);
       continue;
     }
-    Record record = {values.number(),
-                     fmt::format("{}:{}", path, line_and_record(values.number(), values.record()))};
+    Record record = {
+        .number = values.number(),
+        .place = fmt::format("{}:{}", path, line_and_record(values.number(), values.record())),
+        .record = values.record()};
     read_record(record.place, options, report, [&] {
       if (fault) throw *fault;
       take_object(value, text, options, record, read);
@@ -614,7 +616,10 @@ std::string Origin::id_json() const {
 }
 
 Origin origin_of(const Json& object, const Record& record) {
-  Origin origin = {.line = record.number, .id = id_of(object), .number = record.id_number};
+  Origin origin = {.line = record.number,
+                   .id = id_of(object),
+                   .number = record.id_number,
+                   .record = record.record};
   if (!origin.number.empty() && !origin.id.empty()) origin.id = origin.number;
   return origin;
 }

@@ -55,12 +55,14 @@ struct Origin {
   std::string id = {};
   /// The name as JSON where it is no text: a number as it is written.
   std::string number = {};
+  /// Number of the JSON object among those that begin on the line; 0: it is the first.
+  std::int64_t record = 0;
 
   /// The name as JSON; null when it has none.
   std::string id_json() const;
 };
 
-/// "file:line: id", for messages, as far as they are known.
+/// "file:line: id" or "file:line:record: id", for messages, as far as they are known.
 std::string place_of(const std::string& path, const Origin& origin);
 
 /// The record that is being read.
@@ -71,6 +73,8 @@ struct Record {
   std::string place;
   /// The JSON of the id where it is no text; empty for all others.
   std::string id_number = {};
+  /// Number of the object among those that begin on the line; 0: it is the first.
+  std::int64_t record = 0;
 };
 
 /// Reads one record, or throws Error that says what is wrong with it: then Error at `place`, or one

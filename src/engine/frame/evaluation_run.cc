@@ -69,9 +69,10 @@ Document EvaluationRun::document_of(const TextResult& result) {
   return document;
 }
 
-Json EvaluationRun::named(const Origin& origin) {
+Json named_prediction(const Origin& origin) {
   Json prediction = Json::object();
   prediction["line"] = origin.line > 0 ? Json(origin.line) : Json();
+  if (origin.record > 0) prediction["record"] = origin.record;
   prediction["id"] = Json();
   return prediction;
 }

@@ -74,6 +74,9 @@ struct EvaluationOptions {
   ProgressCallback progress = {};
 };
 
+/// {"line", "id"} of a prediction, with "record" where there is one; prediction_text() writes the
+/// id.
+Json named_prediction(const Origin& origin);
 /// The JSON of a prediction, whose member "id" becomes that of the origin, as the data have it.
 std::string prediction_text(const Json& prediction, const Origin& origin);
 
@@ -153,7 +156,7 @@ class EvaluationRun {
   /// One example that is scored, of a record whose reading is counted apart.
   template <typename Score>
   void answer(const Origin& origin, const Score& score) {
-    Json prediction = named(origin);
+    Json prediction = named_prediction(origin);
     score(prediction);
     predict(prediction, origin);
     ++result.examples;
@@ -178,7 +181,7 @@ class EvaluationRun {
       for (std::size_t i = 0; i < count; ++i) {
         const Record& record = records[first + i];
         if (!usable(record.origin, document_of(results[i]))) continue;
-        Json prediction = named(record.origin);
+        Json prediction = named_prediction(record.origin);
         score(record, results[i], prediction);
         predict(prediction, record.origin);
         count_text(results[i]);
@@ -203,8 +206,6 @@ class EvaluationRun {
   /// A record with what the pass has of it; one without examples is run by itself.
   Document measured(std::size_t number, const std::function<Reading()>& read) const;
   static Document document_of(const TextResult& result);
-  /// {"line", "id"} of a prediction; the id is written at its end.
-  static Json named(const Origin& origin);
   void count_text(const TextResult& result);
   void count_length(Index truncated, Index segments);
   void report_progress();

@@ -272,8 +272,13 @@ CoreferenceExample example_of(const Json& object, const Record& record,
   const auto key = object.find("doc_key");
   const bool has_key = key != object.end() && !key->is_null();
   example.origin = origin_of(object, record);
-  if (has_key) example.origin = {record.number, scalar_text(*key, "doc_key")};
-  if (example.origin.id.empty()) example.origin.id = std::to_string(record.number);
+  if (has_key) {
+    example.origin.id = scalar_text(*key, "doc_key");
+    example.origin.number.clear();
+  }
+  if (example.origin.id.empty()) {
+    example.origin.id = line_and_record(record.number, record.record);
+  }
   const bool has_lists = object.contains("sentences") || object.contains("tokens");
   MentionSpace space = {.words = kMostWords,
                         .is_text = !has_lists && (members.words || object.contains("text"))};

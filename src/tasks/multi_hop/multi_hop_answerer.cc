@@ -48,15 +48,22 @@ void fill(const tasks::MultiHopDecision& decision, const tasks::MultiHopLogits& 
   outcome.paragraph_logits = decision.paragraphs;
 }
 
-NamedMultiHopQuestion named(std::string_view text, const std::string& place, std::int64_t line) {
-  const engine::Json object = formats::parse_json_data(text, place);
+NamedMultiHopQuestion named(std::string_view text, const engine::Record& record) {
+  const engine::Json object = formats::parse_json_data(text, record.place);
   try {
     require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
-    const engine::Origin origin = engine::origin_of(
-        object, {.number = line, .place = place, .id_number = engine::id_number(object, text)});
-    return {origin.id, origin.id_json(), line, tasks::multi_hop_question(object)};
+    const engine::Origin origin =
+        engine::origin_of(object, {.number = record.number,
+                                   .place = record.place,
+                                   .id_number = engine::id_number(object, text),
+                                   .record = record.record});
+    return {.id = origin.id,
+            .id_json = origin.id_json(),
+            .line = origin.line,
+            .record = origin.record,
+            .question = tasks::multi_hop_question(object)};
   } catch (const Error& error) {
-    fail("{}: {}", place, error.what());
+    fail("{}: {}", record.place, error.what());
   }
 }
 
@@ -155,7 +162,8 @@ std::vector<NamedMultiHopQuestion> parse_multi_hop_questions(std::string_view te
     static_cast<void>(formats::parse_json_data(text, name));
     for (const std::string_view object : json_elements(text)) {
       const std::int64_t number = std::ssize(questions) + 1;
-      questions.push_back(named(object, fmt::format("{}: record {}", name, number), number));
+      questions.push_back(
+          named(object, {.number = number, .place = fmt::format("{}: record {}", name, number)}));
     }
     return questions;
   }
@@ -163,7 +171,8 @@ std::vector<NamedMultiHopQuestion> parse_multi_hop_questions(std::string_view te
   for (std::string one; values.next(one, is_json_value);) {
     const std::string place =
         fmt::format("{}:{}", name, line_and_record(values.number(), values.record()));
-    questions.push_back(named(one, place, values.number()));
+    questions.push_back(
+        named(one, {.number = values.number(), .place = place, .record = values.record()}));
   }
   return questions;
 }

@@ -214,7 +214,7 @@ void predict(const JudgedQuery& query, const Ranking& ranking, const tasks::Retr
     options.official_predictions(tasks::run_lines(query.origin.id, ranking));
   }
   if (!options.predictions) return;
-  Json prediction = {{"line", query.origin.line}, {"id", Json()}};
+  Json prediction = engine::named_prediction(query.origin);
   for (const auto& [name, value] : scores.named()) prediction["metrics"][name] = value;
   Json& found = prediction["ranking"] = Json::array();
   for (const auto& [id, score] : ranking) found.push_back({{"id", id}, {"score", score}});

@@ -155,7 +155,10 @@ RetrievalData read_retrieval(const std::string& folder, const DataOptions& optio
         const std::string& text = string_member(object, "text");
         require(numbers.emplace(id, queries.size()).second,
                 "expected an id that no other query has, found {} again", formats::quote(id));
-        queries.push_back({.origin = {record.number, std::move(id), record.id_number},
+        queries.push_back({.origin = {.line = record.number,
+                                      .id = std::move(id),
+                                      .number = record.id_number,
+                                      .record = record.record},
                            .text = text,
                            .relevance = {}});
       });

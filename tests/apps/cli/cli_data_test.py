@@ -32,7 +32,7 @@ def said(folder, model, data, *flags, stdin=b""):
     result = run("evaluate", model, data, "--json", "--predictions", predictions, *flags, stdin=stdin)
     assert result.code == 0, result.err
     rows = [json.loads(line) for line in predictions.read_text().splitlines()]
-    return [{key: value for key, value in row.items() if key not in ("line", "id")} for row in rows]
+    return [{key: value for key, value in row.items() if key not in ("line", "record", "id")} for row in rows]
 
 
 def plain(folder, rows):
@@ -286,6 +286,41 @@ class TestStreamsOfObjects:
             line = text.count("\n", 0, len(text.split(broken)[0])) + 1 if broken in text else 2
             run("evaluate", model, data).fails(1, f"c.jsonl:{line}: ", "--skip-invalid")
             assert said(tmp_path, model, data, *flags) == wanted
+
+
+    @pytest.mark.parametrize("task", DATA)
+    def test_predictions_tell_objects_on_one_line_apart(self, tmp_path, task):
+        model, row = self.DATA[task]
+        model = model or folder_of("tiny_led", tmp_path)[0]
+        flags = ["--max-new-tokens", 3] if task == "texts" else []
+        # None of them has an id.
+        row = json.dumps({key: value for key, value in row.items() if key != "doc_key"})
+        write(tmp_path / "a.jsonl", f"{row}{row}\n{row}")
+        for name in ("p.jsonl", "p.json", "p.csv", "p.tsv"):
+            run("evaluate", model, "a.jsonl", "--predictions", name, *flags, folder=tmp_path).passes()
+        lines = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+        assert lines == json.loads((tmp_path / "p.json").read_text())
+        assert [(one["line"], one.get("record")) for one in lines] == [(1, None), (1, 2), (2, None)]
+        assert list(lines[1])[:3] == ["line", "record", "id"]
+        for name, delimiter in (("p.csv", ","), ("p.tsv", "\t")):
+            with open(tmp_path / name, newline="") as file:
+                rows = list(csv.DictReader(file, delimiter=delimiter))
+            assert [(one["line"], one["record"]) for one in rows] == [("1", ""), ("1", "2"), ("2", "")]
+        # Without such a line there is no such column.
+        write(tmp_path / "b.jsonl", f"{row}\n{row}")
+        run("evaluate", model, "b.jsonl", "--predictions", "p.csv", *flags, folder=tmp_path).passes()
+        assert "record" not in (tmp_path / "p.csv").read_text().splitlines()[0].split(",")
+        # Messages name the object.
+        write(tmp_path / "c.jsonl", f"{row}{{}}\n{row}")
+        run("evaluate", model, "c.jsonl", folder=tmp_path).fails(1, "c.jsonl:1:2: ")
+
+    def test_documents_without_keys_have_names_of_their_own(self, tmp_path):
+        row = json.dumps({key: value for key, value in self.DATA["coreference"][1].items() if key != "doc_key"})
+        write(tmp_path / "a.jsonl", f"{row}{row}\n{row}")
+        run("evaluate", FIXTURES / "coreference", "a.jsonl", "--official-predictions", "p.conll", folder=tmp_path).works()
+        names = [line for line in (tmp_path / "p.conll").read_text().splitlines() if line.startswith("#begin")]
+        assert len(set(names)) == 3 and "(1:2)" in names[1]
+        run("evaluate", "--score", "p.conll", "a.jsonl", folder=tmp_path).works()
 
 
 class TestSkippedOfSeveralFiles:

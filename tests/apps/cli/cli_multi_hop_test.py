@@ -3,6 +3,7 @@ head, `evaluate` counts as the official script does, which is written here once 
 stage, and `qa` answers with evidence. Logits and gradients are held against PyTorch in multi_hop_head_test.cc."""
 
 import collections
+import csv
 import json
 import lzma
 import math
@@ -514,6 +515,16 @@ class TestQa:
         piped = run("qa", tuned, "--json", stdin=lines).works().json
         drop = lambda row: {key: value for key, value in row.items() if key != "file"}
         assert list(map(drop, found)) == list(map(drop, piped))
+        # Objects on one line are told apart, in tables too.
+        write(tmp_path / "s.jsonl", "".join(lines.splitlines()[:2]) + "\n" + lines.splitlines()[2])
+        places = [("1", ""), ("1", "2"), ("2", "")]
+        for verb, more in (("qa", "-o"), ("evaluate", "--predictions")):
+            for name in ("o.jsonl", "o.csv"):
+                run(verb, tuned, "s.jsonl", more, name, folder=tmp_path).works()
+            with open(tmp_path / "o.csv", newline="") as file:
+                assert [(row["line"], row["record"]) for row in csv.DictReader(file)] == places
+            told = [json.loads(row) for row in (tmp_path / "o.jsonl").read_text().splitlines()]
+            assert [(str(row["line"]), str(row.get("record", ""))) for row in told] == places
         run("evaluate", tuned, data, "--official-predictions", tmp_path / "p.json").works()
         said = json.loads((tmp_path / "p.json").read_text())
         for row, record in zip(found, rows, strict=True):

@@ -51,6 +51,13 @@ class TestSplit:
         assert first["step"] == 0 and first["split"]["training"] == 45 and first["split"]["seed"] == 1
         assert first["split"]["labels"]["good"] == [27, 3]
 
+    def test_tells_objects_on_one_line_apart(self, reviews, tmp_path):
+        reviews.write_text("".join(reviews.read_text().splitlines()))
+        ran("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "a", "--validation-split", 0.1, *FEW)
+        chosen = json.loads((tmp_path / "a" / "validation_split.json").read_text())["examples"]
+        assert len(chosen) == 5
+        assert all(one["line"] == 1 and one.get("record", 1) == one["number"] for one in chosen)
+
     def test_is_the_training_with_two_files(self, reviews, tmp_path):
         ran("finetune", CLASSIFIER, reviews, "--output-dir", tmp_path / "split", "--validation-split", 0.2, *FEW)
         rows = reviews.read_text().splitlines()

@@ -52,7 +52,7 @@ class TestEveryVerb:
         rows = rows_of(tmp_path / "out.csv")
         assert rows == rows_of(tmp_path / "out.tsv", "\t")
         columns = list(rows[0]) if rows else (tmp_path / "out.csv").read_text().strip().split(",")
-        assert columns[:3] == ["file", "line", "id"] and columns[-1] == "error" and len(set(columns)) == len(columns)
+        assert columns[:3] == ["file", "line", "id"] and columns[-2:] == ["record", "error"] and len(set(columns)) == len(columns)
         if verb in LISTS:
             wanted = [(line["id"], one["text"]) for line in expected for one in line[LISTS[verb]]]
             assert [(row["id"], row["text"]) for row in rows] == wanted
@@ -86,6 +86,28 @@ class TestEveryVerb:
             for form in ("", "--json"):
                 done = run(verb, *VERBS[verb], table, "-o", "/dev/full", *form.split())
                 assert done.code == 1 and "No space left" in done.err
+
+
+@pytest.mark.parametrize("verb", [*FORMED, "coref", "choose"])
+def test_objects_on_one_line_are_told_apart(tmp_path, verb):
+    """Tables have the place of each object, as JSON has it; of other inputs the column is empty."""
+    row = {"text": "he was <mask> he was", "question": "it is", "context": "he was", "choices": ["a", "the cat"]}
+    (tmp_path / "a.jsonl").write_text("\n".join(between.join([json.dumps(row)] * 2) for between in ("", "\n")))
+    arguments = ["choose", FIXTURES / "tiny_longformer_choice"] if verb == "choose" else [verb, *VERBS[verb]]
+    said = run(*arguments, "a.jsonl", "--json", folder=tmp_path).passes().json
+    places = [("1", ""), ("1", "2"), ("2", ""), ("3", "")]
+    assert sorted({(str(one["line"]), str(one.get("record", ""))) for one in said}) == places
+    for name, delimiter in (("o.csv", ","), ("o.tsv", "\t")):
+        run(*arguments, "a.jsonl", "-o", name, folder=tmp_path).passes()
+        rows = rows_of(tmp_path / name, delimiter)
+        assert list(rows[0])[-2:] == ["record", "error"] and list(rows[0])[:3] == ["file", "line", "id"]
+        # A document in which nothing is found has no row.
+        found = {(one["line"], one["record"]) for one in rows}
+        assert found == set(places) if rows else verb in LISTS
+    if verb != "choose":
+        (tmp_path / "a.csv").write_text("text\nhe was <mask> he was\n")
+        run(*arguments, "a.csv", "--text-field", "text", "-o", "o.csv", folder=tmp_path).passes()
+        assert {one["record"] for one in rows_of(tmp_path / "o.csv")} == {""}
 
 
 class TestClassify:
@@ -123,7 +145,7 @@ class TestExplanations:
         for name, delimiter in (("out.csv", ","), ("out.tsv", "\t")):
             run(*self.FLAGS, table, "-o", tmp_path / name).passes()
             rows = rows_of(tmp_path / name, delimiter)
-            assert list(rows[0]) == ["file", "line", "id", "label", "score", "value", "begin", "end", "text", "error"]
+            assert list(rows[0]) == ["file", "line", "id", "label", "score", "value", "begin", "end", "text", "record", "error"]
             assert list(dict.fromkeys(row["id"] for row in rows)) == IDS
             for row in rows:
                 line = next(line for line in said if line["id"] == row["id"])
@@ -164,6 +186,13 @@ class TestEmbed:
         rows, ids = rows_of(tmp_path / "v.csv"), rows_of(tmp_path / "v.ids.csv")
         assert len(rows) == len(ids) == len(np.load(tmp_path / "v.npy")) and [row["id"] for row in rows] == [row["id"] for row in ids]
         assert rows[0]["row"] == "0" and int(rows[1]["end"]) > int(rows[1]["begin"])
+
+    def test_ids_tell_objects_on_one_line_apart(self, tmp_path):
+        (tmp_path / "a.jsonl").write_text('{"text": "a"}{"text": "b", "id": "x"}\n{"text": "c"}')
+        run("embed", BERT, "a.jsonl", "-o", "v.npy", folder=tmp_path).works()
+        ids = rows_of(tmp_path / "v.ids.csv")
+        assert list(ids[0]) == ["row", "file", "line", "id", "record"]
+        assert [(one["line"], one["record"], one["id"]) for one in ids] == [("1", "", ""), ("1", "2", "x"), ("2", "", "")]
 
     def test_no_ids_no_file(self, tmp_path):
         (tmp_path / "a.txt").write_text("a")
