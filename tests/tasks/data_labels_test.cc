@@ -279,6 +279,67 @@ TEST_F(LabelsTest, ComposedAndDecomposedNamesAreOneClass) {
   EXPECT_EQ(place_of_label(Strings{"a"}, composed), std::nullopt);
 }
 
+TEST_F(LabelsTest, ColumnsOfOneClassAreToldAndAgree) {
+  for (const auto& [composed, decomposed] : kForms) {
+    SCOPED_TRACE(composed);
+    const std::vector<Strings> pairs = {
+        {composed, decomposed}, {decomposed, composed}, {composed, composed}};
+    for (const Strings& names : pairs) {
+      const auto rows = [&](const Strings& bits) {
+        std::string text = "text," + names[0] + ",b," + names[1] + "\n";
+        for (const std::string& row : bits) text += "a," + row + "\n";
+        return folder_.add("twins.csv", text);
+      };
+      const auto data = read_classification(rows({"1,0,1", "0,1,0"}), {}, {});
+      EXPECT_EQ(data.labels.names(), (Strings{names[0], "b"}));
+      EXPECT_EQ(data.examples.at(0).values, (std::vector<float>{1, 0}));
+      EXPECT_EQ(data.examples.at(1).values, (std::vector<float>{0, 1}));
+      ASSERT_EQ(data.report.notes.size(), 1u);
+      for (const std::string& part : {names[0], names[1], std::string("twins.csv")}) {
+        EXPECT_NE(data.report.notes[0].find(part), std::string::npos) << data.report.notes[0];
+      }
+      // Nothing says which of two different values counts.
+      const std::string broken = rows({"1,0,1", "1,0,0"});
+      expect_error(error_of([&] { read_classification(broken, {}, {}); }),
+                   {"twins.csv:3: ", names[0], names[1], "found 1 and 0"});
+      DataOptions skips;
+      skips.skip_invalid = true;
+      EXPECT_EQ(read_classification(broken, skips, {}).examples.size(), 1u);
+    }
+    const auto members = [&](const std::string& first, const std::string& second) {
+      return folder_.add("twins.jsonl", "{\"text\": \"a\", \"" + composed + "\": " + first +
+                                            ", \"b\": 0, \"" + decomposed + "\": " + second +
+                                            "}\n");
+    };
+    const std::string twice = members("1", "1");
+    const auto data = read_classification(twice, {}, {});
+    EXPECT_EQ(data.examples.at(0).values, (std::vector<float>{1, 0}));
+    ASSERT_EQ(data.report.notes.size(), 1u);
+    expect_error(data.report.notes[0], {composed, decomposed, "twins.jsonl"});
+    const std::string broken = members("0", "1");
+    expect_error(error_of([&] { read_classification(broken, {}, {}); }),
+                 {"twins.jsonl:1: ", composed, decomposed, "found 0 and 1"});
+    // A model that has both classes tells them apart.
+    const auto both = model({composed, "b", decomposed});
+    for (const std::string& file :
+         {members("0", "1"),
+          folder_.add("both.csv", "text," + composed + ",b," + decomposed + "\na,0,0,1\n")}) {
+      const auto known = read_classification(file, {}, both);
+      EXPECT_EQ(known.examples.at(0).values, (std::vector<float>{0, 0, 1}));
+      EXPECT_TRUE(known.report.notes.empty());
+    }
+    TemporaryFolder folders;
+    for (const std::string& name : {composed, decomposed, std::string("b")}) {
+      std::filesystem::create_directory(folders.path() / name);
+      folders.add(name + "/a.txt", "text");
+    }
+    const auto classes = read_classification(folders.path().string(), {}, {});
+    ASSERT_EQ(classes.report.notes.size(), 1u);
+    expect_error(classes.report.notes[0], {composed, decomposed, folders.path().string()});
+    EXPECT_TRUE(read_classification(folders.path().string(), {}, both).report.notes.empty());
+  }
+}
+
 /// Words and labels of all sentences.
 using Sentences = std::vector<std::pair<Strings, Strings>>;
 

@@ -48,6 +48,20 @@ std::optional<std::size_t> place_of_label(std::span<const std::string> labels,
   return static_cast<std::size_t>(found - labels.begin());
 }
 
+std::string names_of_one(const std::string& a, const std::string& b) {
+  const auto spelt = [](const std::string& name) {
+    const std::string ascii = Json(name).dump(-1, ' ', true, Json::error_handler_t::replace);
+    const std::string quoted = formats::quote(name);
+    return ascii == quoted ? quoted : fmt::format("{} ({})", quoted, ascii);
+  };
+  return fmt::format("{} and {}", spelt(a), spelt(b));
+}
+
+std::string one_class_note(const std::string& path, std::string_view kind, const std::string& a,
+                           const std::string& b) {
+  return fmt::format("{}: the {} {} are one class", path, kind, names_of_one(a, b));
+}
+
 std::optional<std::int64_t> whole_number(std::string_view label) {
   if (const auto number = parsed_number<std::int64_t>(label)) return number;
   constexpr double kMost = 1e15;

@@ -24,6 +24,13 @@ std::optional<std::int64_t> whole_number(std::string_view label);
 std::optional<std::size_t> place_of_label(std::span<const std::string> labels,
                                           std::string_view label);
 
+/// "é" ("\u00e9") and "é" ("e\u0301"): names that may only differ in how their letters are
+/// composed, which nobody sees.
+std::string names_of_one(const std::string& a, const std::string& b);
+/// The note that two columns, members or folders of data are one class.
+std::string one_class_note(const std::string& path, std::string_view kind, const std::string& a,
+                           const std::string& b);
+
 /// Classes by their names. Two names that only differ in how their letters are composed (NFC or
 /// NFD) are one class, with the spelling that came first.
 class LabelSet {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "core/words.h"
@@ -30,10 +31,27 @@ std::string label_field(const DataOptions& options, const Json& object) {
 struct Read {
   /// Those of the model, which may be called as what else is no label.
   const std::optional<LabelSet>& known;
+  DataReport& report;
   Documents documents = {};
   std::optional<std::vector<std::string>> classes = std::nullopt;
+  /// Classes of which was told that several members name them.
+  std::set<std::string> told = {};
 
   bool is_label(const std::string& text) const { return known && known->named(text); }
+  /// Whether two columns or members are of one class. A model may have a class of each spelling.
+  bool is_one_class(const std::string& a, const std::string& b) const {
+    if (a == b) return true;
+    if (!text::are_equivalent(a, b)) return false;
+    const auto first = known ? known->named(a) : std::nullopt;
+    const auto second = known ? known->named(b) : std::nullopt;
+    return !first || !second || *first == *second;
+  }
+  /// Place of the class of a column or member; the number of classes where it is a new one.
+  std::size_t place_in(const std::vector<std::string>& names, const std::string& name) const {
+    const auto found = std::ranges::find_if(
+        names, [&](const std::string& one) { return is_one_class(one, name); });
+    return static_cast<std::size_t>(found - names.begin());
+  }
 };
 
 /// Whether the labels are in one column or member.
@@ -42,37 +60,58 @@ bool is_of_label(const std::string& name, const DataOptions& options) {
 }
 
 /// Members of an object that are neither text nor id: in place of a label, one for each class.
-std::vector<std::string> other_members(const Json& object, const DataOptions& options) {
+std::vector<std::string> other_members(const Json& object, const DataOptions& options,
+                                       const Read& read) {
   std::vector<std::string> names;
   for (const auto& [name, value] : object.items()) {
     if (is_of_label(name, options)) return {};
     const bool is_text = name == options.text_field || name == options.pair_field;
     const bool is_class = !is_text && name != "id" && name != "_id";
-    if (is_class && !place_of_label(names, name)) names.push_back(name);
+    if (is_class && read.place_in(names, name) == names.size()) names.push_back(name);
   }
   return names;
 }
 
-/// Takes up whether the document is of the class.
-void add_bit(const std::string& name, const std::string& value, UnresolvedDocument& document) {
-  const auto bit = bit_of(value);
-  require(bit.has_value(), "expected 0 or 1 for the class {}, as there is no \"label\", found {}",
-          formats::quote(name), formats::quote(value));
-  if (*bit) document.labels.push_back(name);
-}
+/// Whether a document is of a class, by the columns or members that name it.
+class ClassBit {
+ public:
+  /// Throws Error where another one of the class says otherwise: nothing tells which one counts.
+  void add(const std::string& name, const std::string& value) {
+    const auto bit = bit_of(value);
+    require(bit.has_value(), "expected 0 or 1 for the class {}, as there is no \"label\", found {}",
+            formats::quote(name), formats::quote(value));
+    if (name_ != nullptr && bit_ != *bit) {
+      fail("expected one value in {}, which are one class, found {:d} and {:d}",
+           names_of_one(*name_, name), bit_, *bit);
+    }
+    if (name_ == nullptr) name_ = &name;
+    bit_ = *bit;
+  }
+
+  bool is_set() const { return bit_; }
+  /// The first one that was added; null for none.
+  const std::string* name() const { return name_; }
+
+ private:
+  const std::string* name_ = nullptr;
+  bool bit_ = false;
+};
 
 /// The labels of an object that has a member for each class.
-void take_bits(const Json& object, const std::vector<std::string>& classes,
-               UnresolvedDocument& document) {
+void take_bits(const Json& object, Read& read, UnresolvedDocument& document) {
   document.list = true;
-  for (const std::string& name : classes) {
-    bool is_found = false;
+  for (const std::string& name : *read.classes) {
+    ClassBit bit;
     for (const auto& [key, value] : object.items()) {
-      if (!text::are_equivalent(key, name)) continue;
-      is_found = true;
-      add_bit(name, scalar_text(value, name), document);
+      if (!read.is_one_class(key, name)) continue;
+      if (bit.name() != nullptr && read.told.insert(name).second) {
+        read.report.notes.push_back(one_class_note(read.report.file, "members", *bit.name(), key));
+      }
+      bit.add(key, scalar_text(value, name));
     }
-    require(is_found, "expected a member {} of 0 or 1, found no such member", formats::quote(name));
+    require(bit.name() != nullptr, "expected a member {} of 0 or 1, found no such member",
+            formats::quote(name));
+    if (bit.is_set()) document.labels.push_back(name);
   }
 }
 
@@ -86,11 +125,11 @@ UnresolvedDocument document_of(const Json& object, const DataOptions& options, c
     document.pair = string_member(object, options.pair_field);
   }
   if (read.documents.empty() && !read.classes) {
-    auto classes = other_members(object, options);
+    auto classes = other_members(object, options, read);
     if (classes.size() > 1) read.classes = std::move(classes);
   }
   if (read.classes) {
-    take_bits(object, *read.classes, document);
+    take_bits(object, read, document);
     return document;
   }
   const std::string field = label_field(options, object);
@@ -116,8 +155,10 @@ UnresolvedDocument document_of(const Json& object, const DataOptions& options, c
 /// Columns of a table; npos for an absent one.
 struct Columns {
   std::size_t text = 0, pair = 0, label = 0, id = 0, count = 0;
-  /// In place of a label, one for each class.
+  /// In place of a label, one for each class or, with other spellings of its name, several.
   std::vector<std::size_t> classes;
+  /// The class of each of these.
+  std::vector<std::size_t> places = {};
 };
 
 Columns columns_of(const std::vector<std::string>& header, const DataOptions& options,
@@ -156,20 +197,44 @@ void take_label(const std::string& field, const Read& read, UnresolvedDocument& 
   document.labels = listed ? std::move(*listed) : std::vector<std::string>{field};
 }
 
-void read_table(const std::string& path, const DataOptions& options, DataReport& report,
-                Read& read) {
+/// The classes of columns of 0 and 1.
+void name_classes(const std::vector<std::string>& header, const std::string& path, Read& read,
+                  Columns& columns) {
+  std::vector<std::string>& classes = read.classes.emplace();
+  for (const std::size_t i : columns.classes) {
+    const std::size_t place = read.place_in(classes, header[i]);
+    columns.places.push_back(place);
+    if (place == classes.size()) {
+      classes.push_back(header[i]);
+    } else {
+      read.report.notes.push_back(one_class_note(path, "columns", classes[place], header[i]));
+    }
+  }
+}
+
+/// The labels of a row that has a column for each class.
+void take_bits(const std::vector<std::string>& header, const std::vector<std::string>& fields,
+               const Columns& columns, const std::vector<std::string>& classes,
+               UnresolvedDocument& document) {
+  document.list = true;
+  std::vector<ClassBit> bits(classes.size());
+  for (std::size_t i = 0; i < columns.classes.size(); ++i) {
+    bits[columns.places[i]].add(header[columns.classes[i]], fields[columns.classes[i]]);
+  }
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    if (bits[i].is_set()) document.labels.push_back(classes[i]);
+  }
+}
+
+void read_table(const std::string& path, const DataOptions& options, Read& read) {
   std::vector<std::string> header;
   Columns columns;
   const auto begin = [&](const std::vector<std::string>& names) {
     header = names;
     columns = columns_of(header, options, path);
-    if (columns.label < columns.count) return;
-    read.classes.emplace();
-    for (const std::size_t i : columns.classes) {
-      if (!place_of_label(*read.classes, header[i])) read.classes->push_back(header[i]);
-    }
+    if (columns.label == columns.count) name_classes(header, path, read, columns);
   };
-  read_rows(path, options, report, begin,
+  read_rows(path, options, read.report, begin,
             [&](std::vector<std::string>& fields, const Record& record) {
               UnresolvedDocument document;
               document.place = record.place;
@@ -178,8 +243,7 @@ void read_table(const std::string& path, const DataOptions& options, DataReport&
               document.text = fields[columns.text];
               if (columns.pair < columns.count) document.pair = fields[columns.pair];
               if (read.classes) {
-                document.list = true;
-                for (const std::size_t i : columns.classes) add_bit(header[i], fields[i], document);
+                take_bits(header, fields, columns, *read.classes, document);
               } else {
                 take_label(fields[columns.label], read, document);
               }
@@ -215,17 +279,35 @@ Documents read_fasttext(const std::string& path, const DataOptions& options, Dat
   return documents;
 }
 
-void read_documents(const std::string& path, const DataOptions& options, DataReport& report,
-                    Read& read) {
+/// Tells of folders that are one class. The documents of each follow each other.
+void tell_of_folders(const std::string& path, Read& read) {
+  std::vector<std::string> classes;
+  const std::string* last = nullptr;
+  for (const UnresolvedDocument& document : read.documents) {
+    const std::string& label = document.labels.front();
+    if (last != nullptr && *last == label) continue;
+    last = &label;
+    const std::size_t place = read.place_in(classes, label);
+    if (place == classes.size()) {
+      classes.push_back(label);
+    } else {
+      read.report.notes.push_back(one_class_note(path, "folders", classes[place], label));
+    }
+  }
+}
+
+void read_documents(const std::string& path, const DataOptions& options, Read& read) {
+  DataReport& report = read.report;
   const std::string& format = options.format;
   if (format == "csv" || format == "tsv") {
-    read_table(path, options, report, read);
+    read_table(path, options, read);
   } else if (format == "fasttext") {
     read.documents = read_fasttext(path, options, report);
   } else if (format == "hyperpartisan") {
     read.documents = read_hyperpartisan(path, options, report);
   } else if (format == "imdb") {
     read.documents = read_class_folders(path, options, report);
+    tell_of_folders(path, read);
   } else {
     require(format == "json" || format == "jsonl", OptionName("data.format"),
             "expected jsonl, json, csv, tsv, fasttext, imdb or hyperpartisan for "
@@ -324,8 +406,8 @@ ClassificationData read_classification(const std::string& path, const DataOption
   ClassificationData data;
   data.path = path;
   DataReport report;
-  Read read = {.known = target.labels};
-  read_documents(path, options, report, read);
+  Read read = {.known = target.labels, .report = report};
+  read_documents(path, options, read);
   Documents& documents = read.documents;
   data.report.add_skipped(report);
   data.report.notes = std::move(report.notes);

@@ -323,6 +323,24 @@ class TestStreamsOfObjects:
         run("evaluate", "--score", "p.conll", "a.jsonl", folder=tmp_path).works()
 
 
+class TestColumnsOfOneClass:
+    """Columns of 0 and 1 whose names only differ in how their letters are composed."""
+
+    def made(self, folder, table):
+        write(folder / "d.csv", "text,caf\u00e9,b,cafe\u0301\n" + table)
+        return run("finetune", CLASSIFIER, "d.csv", "--new-head", "--max-steps", 1, "--output-dir", "out", folder=folder)
+
+    def test_a_note_names_both(self, tmp_path):
+        done = self.made(tmp_path, "a,1,0,1\nb,0,1,0\n").passes()
+        notes = [line for line in done.err.splitlines() if "one class" in line]
+        assert len(notes) == 1
+        for part in ("d.csv", "caf\u00e9", "cafe\u0301", r'"caf\u00e9"', r'"cafe\u0301"'):
+            assert part in notes[0]
+
+    def test_different_values_are_an_error(self, tmp_path):
+        self.made(tmp_path, "a,1,0,1\nb,0,1,1\n").fails(1, "d.csv:3: ", "caf\u00e9", "cafe\u0301", "one class", "found 0 and 1", "--skip-invalid")
+
+
 class TestSkippedOfSeveralFiles:
     """--skip-invalid says of each file how many of its records were left out, and why the first one was."""
 
