@@ -249,6 +249,10 @@ TEST(MultiHopMetrics, FactsAreSets) {
   EXPECT_EQ(score_facts(more, gold).precision, 0.5);
   EXPECT_EQ(score_facts(more, gold).recall, 0.5);
   EXPECT_EQ(score_facts({}, gold).f1, 0);
+  const std::vector<SupportingFact> composed = {{"caf\u00e9", 0}, {"cafe\u0301", 0}};
+  const std::vector<SupportingFact> decomposed = {{"cafe\u0301", 0}};
+  EXPECT_EQ(score_facts(composed, decomposed).exact_match, 1);
+  EXPECT_EQ(score_facts(decomposed, composed).f1, 1);
   EXPECT_EQ(score_facts({}, {}).exact_match, 1);
   EXPECT_EQ(score_facts({}, {}).recall, 0);
 }

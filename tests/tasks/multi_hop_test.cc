@@ -77,6 +77,16 @@ TEST_F(MultiHopFiles, PublishedFormAndThatOfTheHubSayTheSame) {
   }
 }
 
+TEST_F(MultiHopFiles, TitlesAreComparedInTheirComposedForm) {
+  const MultiHopData data = read(
+      "[{\"_id\": \"t\", \"question\": \"q\", \"supporting_facts\": [[\"caf\u00e9\", 0], "
+      "[\"caf\u00e9\", 1]], \"context\": [[\"cafe\u0301\", [\"a\"]], [\"cafe\", [\"b\"]]]}]");
+  EXPECT_EQ(data.missing_facts, 1);
+  const MultiHopExample& one = data.examples.at(0);
+  EXPECT_TRUE(one.is_evidence("cafe\u0301") && !one.is_evidence("cafe"));
+  EXPECT_TRUE(one.is_fact({"cafe\u0301", 0}) && !one.is_fact({"cafe", 0}));
+}
+
 TEST_F(MultiHopFiles, TestFilesHaveNoAnswers) {
   const MultiHopData data = read(
       R"([{"_id": "t", "question": "q", "context": []},

@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "engine/frame/collation.h"
 #include "engine/frame/evaluation_run.h"
+#include "engine/frame/labels.h"
 #include "engine/frame/predictions.h"
 #include "engine/frame/split.h"
 #include "models/attention/attention.h"
@@ -154,7 +155,9 @@ class CandidateSet final : public DataSet {
       if (found == answers.end()) {
         ++result.counts[kMissing];
       } else {
-        right += found->second == example.question.choices[at(example.label)] ? 1 : 0;
+        // Who wrote the answer may compose its letters otherwise.
+        const auto place = place_of_label(example.question.choices, found->second);
+        right += place && static_cast<std::int32_t>(*place) == example.label ? 1 : 0;
       }
     }
     result.examples = std::ssize(data_.examples);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "formats/json.h"
+#include "text/normalization.h"
 
 namespace longformer::tasks {
 namespace {
@@ -121,12 +122,16 @@ Json facts_json(const std::vector<SupportingFact>& facts) {
 }
 
 bool MultiHopExample::is_fact(const SupportingFact& sentence) const {
-  return facts && std::find(facts->begin(), facts->end(), sentence) != facts->end();
+  return facts && std::any_of(facts->begin(), facts->end(), [&](const SupportingFact& fact) {
+           return fact.sentence == sentence.sentence &&
+                  text::are_equivalent(fact.title, sentence.title);
+         });
 }
 
 bool MultiHopExample::is_evidence(const std::string& title) const {
-  return facts && std::any_of(facts->begin(), facts->end(),
-                              [&](const SupportingFact& fact) { return fact.title == title; });
+  return facts && std::any_of(facts->begin(), facts->end(), [&](const SupportingFact& fact) {
+           return text::are_equivalent(fact.title, title);
+         });
 }
 
 std::int64_t MultiHopExample::missing_facts() const {
@@ -134,8 +139,8 @@ std::int64_t MultiHopExample::missing_facts() const {
   return std::count_if(facts->begin(), facts->end(), [&](const SupportingFact& fact) {
     return std::none_of(question.paragraphs.begin(), question.paragraphs.end(),
                         [&](const Paragraph& one) {
-                          return one.title == fact.title && fact.sentence >= 0 &&
-                                 fact.sentence < std::ssize(one.sentences);
+                          return text::are_equivalent(one.title, fact.title) &&
+                                 fact.sentence >= 0 && fact.sentence < std::ssize(one.sentences);
                         });
   });
 }

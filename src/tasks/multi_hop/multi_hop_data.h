@@ -18,7 +18,8 @@
 
 namespace longformer::tasks {
 
-/// A sentence of the paragraph of this title, counted from 0.
+/// A sentence of the paragraph of this title, counted from 0. Titles that only differ in how their
+/// letters are composed (NFC or NFD) are one for all that compares paragraphs and facts.
 struct SupportingFact {
   std::string title;
   std::int64_t sentence = 0;

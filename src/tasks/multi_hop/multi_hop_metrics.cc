@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "tasks/question_answering/answer_metrics.h"
+#include "text/normalization.h"
 
 namespace longformer::tasks {
 namespace {
@@ -28,8 +29,17 @@ std::vector<std::string> split(const std::string& normal) {
 
 std::set<std::string> titles_of(std::span<const SupportingFact> facts) {
   std::set<std::string> titles;
-  for (const SupportingFact& fact : facts) titles.insert(fact.title);
+  for (const SupportingFact& fact : facts) titles.insert(text::composed(fact.title));
   return titles;
+}
+
+/// The facts by the composed forms of their titles.
+std::set<SupportingFact> distinct(std::span<const SupportingFact> facts) {
+  std::set<SupportingFact> all;
+  for (const SupportingFact& fact : facts) {
+    all.insert({text::composed(fact.title), fact.sentence});
+  }
+  return all;
 }
 
 double recall_of(const std::set<std::string>& predicted, const std::set<std::string>& gold) {
@@ -57,8 +67,7 @@ PrecisionRecall score_words(const std::string& predicted, const std::string& gol
 
 PrecisionRecall score_facts(std::span<const SupportingFact> predicted,
                             std::span<const SupportingFact> gold) {
-  const std::set<SupportingFact> found(predicted.begin(), predicted.end());
-  const std::set<SupportingFact> right(gold.begin(), gold.end());
+  const std::set<SupportingFact> found = distinct(predicted), right = distinct(gold);
   double common = 0;
   for (const SupportingFact& fact : found) common += right.contains(fact) ? 1 : 0;
   PrecisionRecall scores = {.exact_match = found == right ? 1.0 : 0.0};

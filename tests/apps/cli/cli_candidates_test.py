@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import unicodedata
 
 import numpy as np
 import pytest
@@ -294,6 +295,27 @@ class TestData:
         assert scored.json[0]["skipped"] == 1 and scored.json[0]["examples"] == 5
         assert "left out 1 broken example" in scored.err
 
+
+    @pytest.mark.parametrize("form,other", [("NFC", "NFD"), ("NFD", "NFC")])
+    def test_answers_may_have_their_letters_composed_otherwise(self, tmp_path, form, other):
+        names = ["café", "각", "ô"]
+        rows = [question(i) | {"candidates": [unicodedata.normalize(form, one) for one in names],
+                               "answer": unicodedata.normalize(form if i % 2 else other, names[i])} for i in range(3)]  # fmt: skip
+        data = write(tmp_path / "w.json", json.dumps(rows))
+        for said in (form, other):
+            for wrong, accuracy in ((0, 1), (1, 0)):
+                answers = {f"q{i}": unicodedata.normalize(said, names[(i + wrong) % 3]) for i in range(3)}
+                scored = run("evaluate", "--score", write(tmp_path / "p.json", json.dumps(answers)), data, "--json").works().json[0]
+                assert scored["metrics"]["accuracy"] == accuracy
+        # Letters that only look alike are others.
+        write(tmp_path / "p.json", json.dumps({"q0": "cafe", "q1": "각 ", "q2": "0"}))
+        assert run("evaluate", "--score", tmp_path / "p.json", data, "--json").works().json[0]["metrics"]["accuracy"] == 0
+        # Each of two candidates that look alike is itself.
+        both = [question(0) | {"candidates": ["cafe\u0301", "caf\u00e9"], "answer": "caf\u00e9"}]
+        write(data, json.dumps(both))
+        for answer, accuracy in (("caf\u00e9", 1), ("cafe\u0301", 0)):
+            write(tmp_path / "p.json", json.dumps({"q0": answer}))
+            assert run("evaluate", "--score", tmp_path / "p.json", data, "--json").works().json[0]["metrics"]["accuracy"] == accuracy
 
     def test_questions_without_answers_are_answered(self, tuned, tmp_path):
         rows = [{key: value for key, value in question(i).items() if key != "answer"} for i in range(3)]
