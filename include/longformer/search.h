@@ -264,7 +264,8 @@ class SearchIndex {
   PassageVectors prepare(const Tokenizer& tokenizer, std::string_view text) const;
   std::vector<PassagesOutcome> prepare_each(const Tokenizer& tokenizer,
                                             std::span<const std::string_view> texts) const;
-  /// Adds a document whose passages prepare() has made, or one with dense vectors alone.
+  /// Adds a document whose passages prepare() has made, or to an index of dense vectors alone one
+  /// with these. Throws Error where vectors are missing.
   void put(const std::string& name, std::string_view text, const PassageVectors& passages,
            const DocumentPlaces& places = {});
   void put(const std::string& name, std::string_view text, const Embedding& passages);

@@ -14,24 +14,10 @@
 namespace longformer {
 namespace {
 
-/// Calls body(first, count) for pieces of so many numbers; large ones on all threads.
-template <typename Body>
-void for_pieces(Index size, const Body& body) {
-  constexpr Index kPiece = Index{1} << 16;
-  const int threads = size <= kPiece ? 1 : free_threads();
-  if (threads == 1) return body(Index{0}, size);
-  parallel_for(threads, (size + kPiece - 1) / kPiece, [&](Index piece) {
-    const Index first = piece * kPiece;
-    body(first, std::min(kPiece, size - first));
-  });
-}
-
 template <typename Source, typename Convert>
 void convert_all(const Tensor& from, std::span<float> out, Convert convert) {
   const auto* source = static_cast<const Source*>(from.raw());
-  for_pieces(static_cast<Index>(out.size()), [&](Index first, Index count) {
-    std::transform(source + first, source + first + count, out.data() + first, convert);
-  });
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = convert(source[i]);
 }
 
 /// BFloat16(x) of each, in the form that g++ 12 turns into vectors: a training step rounds some
@@ -157,8 +143,11 @@ Tensor Tensor::to(DType dtype) const {
 
 void Tensor::round_to(Tensor& narrow) const {
   assert(dtype_ == DType::f32 && narrow.dtype_ == DType::bf16 && narrow.shape_ == shape_);
-  for_pieces(size(), [&](Index first, Index count) {
-    round_all(data<float>() + first, narrow.data<BFloat16>() + first, count);
+  constexpr Index kPiece = Index{1} << 16;
+  parallel_for(free_threads(), (size() + kPiece - 1) / kPiece, [&](Index piece) {
+    const Index first = piece * kPiece;
+    round_all(data<float>() + first, narrow.data<BFloat16>() + first,
+              std::min(kPiece, size() - first));
   });
 }
 

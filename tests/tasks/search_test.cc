@@ -269,6 +269,36 @@ TEST(SearchIndex, SettingsThatAreNoneAreDamage) {
   EXPECT_GT(refused, 40u);
 }
 
+TEST(SearchIndex, DocumentsWithoutVectorsOfTheIndexAreRefused) {
+  const Embedder multi =
+      Embedder::load((fixtures_folder() / "vectors_colbert").string(), {.threads = 2});
+  SearchIndex index(multi, with_mode(with_passages(8), SearchMode::multi, multi));
+  index.add(multi, "story", kStory);
+  const Embedding dense = passages_of({{0, 3}}, 16);
+  expect_error(error_of([&] { index.put("other", "they", dense); }), {"other", "multi vectors"});
+  index.put("nothing", "", passages_of({}, 16));
+  SearchQuery query;
+  query.question = "one of them";
+  query.mode = SearchMode::multi;
+  EXPECT_EQ(index.query(multi, query).size(), 3u);
+}
+
+TEST(SearchIndex, WrongPassagesLeaveNoIndex) {
+  const TemporaryFolder folder;
+  for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{1} << 50}) {
+    SearchOptions tokens = with_passages(wrong), overlap = with_passages(8);
+    overlap.passages.overlap_tokens = wrong;
+    const std::string file = folder.path() / "index";
+    const auto make = [&](const SearchOptions& options) {
+      return error_of([&] { SearchIndex::edit(file, embedder(), options); });
+    };
+    expect_error(make(tokens), {"passage tokens"});
+    expect_error(make(overlap), {"overlap tokens"});
+    EXPECT_EQ(make(with_passages(8)), "");
+    std::filesystem::remove(file);
+  }
+}
+
 TEST(SearchIndex, VectorsOfTokensThatAreMissingAreDamage) {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "index";

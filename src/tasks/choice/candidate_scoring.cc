@@ -155,9 +155,10 @@ class CandidateSet final : public DataSet {
       if (found == answers.end()) {
         ++result.counts[kMissing];
       } else {
-        // Who wrote the answer may compose its letters otherwise.
-        const auto place = place_of_label(example.question.choices, found->second);
-        right += place && static_cast<std::int32_t>(*place) == example.label ? 1 : 0;
+        // Who wrote the answer may compose its letters otherwise, and choices may be equal.
+        const std::vector<std::string>& choices = example.question.choices;
+        const auto place = place_of_label(choices, found->second);
+        right += place && choices[*place] == choices[at(example.label)] ? 1 : 0;
       }
     }
     result.examples = std::ssize(data_.examples);

@@ -57,6 +57,16 @@ std::string skipped_of(const Embedder& embedder) {
 
 std::string_view or_none(std::string_view layers) { return layers.empty() ? "none" : layers; }
 
+/// Throws Error for passages that no index has.
+void check_passages(const Embedder::PassageOptions& passages) {
+  require(passages.passage_tokens >= 1 && passages.passage_tokens <= kMostTokens,
+          OptionName("passage_tokens", "passage tokens"), "expected 1 to {} tokens each, found {}",
+          kMostTokens, passages.passage_tokens);
+  require(passages.overlap_tokens >= 0 && passages.overlap_tokens <= kMostTokens,
+          OptionName("overlap_tokens", "overlap tokens"), "expected 0 to {}, found {}", kMostTokens,
+          passages.overlap_tokens);
+}
+
 }  // namespace
 
 EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>& prompt,
@@ -71,6 +81,7 @@ EmbedOptions vectors_for(Similarity similarity, const std::optional<std::string>
 Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
   const SearchOptions options = completed(given, embedder);
   const Embedder::PassageOptions& passages = options.passages;
+  check_passages(passages);
   const bool in_document = passages.context == PassageContext::document;
   Settings settings = {
       {"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
@@ -95,8 +106,7 @@ Settings settings_of(const Tokenizer& tokenizer, const SearchOptions& given) {
   require(!given.vectors || *given.vectors == VectorKinds(), OptionName("vectors"),
           "expected none for an index of words alone, found others");
   const Embedder::PassageOptions& passages = given.passages;
-  require(passages.passage_tokens >= 1, OptionName("passage_tokens", "passage tokens"),
-          "expected 1 or more tokens each, found {}", passages.passage_tokens);
+  check_passages(passages);
   return {{"fingerprint", "none"},
           {kTokenizer, fmt::format("{:016x}", text::fingerprint(tokenizer))},
           {"model", "none"},

@@ -319,6 +319,13 @@ void SearchIndex::put_one(const PreparedDocument& document) {
     const std::size_t end = starts[static_cast<std::size_t>(span.end)];
     stored.push_back({span.begin, span.end, text.substr(begin, end - begin)});
   }
+  const VectorKinds wanted = kinds();
+  const auto count = std::ssize(stored);
+  const bool has_all = (!wanted.dense || count == 0 || !passages.dense.values.empty()) &&
+                       (!wanted.sparse || std::ssize(passages.sparse) == count) &&
+                       (!wanted.multi || std::ssize(passages.multi) == count);
+  require(has_all, "{}: expected {} vectors of every passage of '{}', found some missing",
+          contents_->store.file(), name_of(wanted), document.name);
   std::vector<index::SparseVector> sparse;
   for (const SparseEmbedding& one : passages.sparse) sparse.push_back(tasks::index_vector(one));
   std::vector<std::span<const float>> multi;
@@ -396,6 +403,7 @@ Embedding SearchIndex::vectors(const std::string& name) const {
   require(kinds().dense, "{}: expected an index of dense vectors, found one of {} alone",
           contents_->store.file(), name_of(kinds()));
   const PassageStore& store = contents_->store;
+  const auto snapshot = store.snapshot();
   const std::vector<Index> ids = store.passages_of(needed(store, name).id);
   Embedding found;
   found.rows = std::ssize(ids);
