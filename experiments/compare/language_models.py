@@ -20,7 +20,6 @@ shares needs longformer_cpp.plot.
 
 import json
 import pathlib
-import statistics
 import subprocess
 import sys
 
@@ -273,14 +272,10 @@ def of_speeds(chosen, row, seed, characters):
 
 def speeds(chosen):
     """Characters that a model reads in a second of training, by the runs of speeds."""
-    found = {}
-    for line in pathlib.Path(chosen.results).read_text().splitlines():
-        run = json.loads(line)
-        if run["experiment"] == "speeds" and run["model"] == chosen.model:
-            found.setdefault(run["row"], []).append(run["characters_per_second"])
+    found = setting.speeds(map(json.loads, pathlib.Path(chosen.results).read_text().splitlines()), chosen.model)
     if missing := sorted({*MODELS, "LSTM"} - found.keys()):
         sys.exit(f"expected the speeds of all models first (speeds --seeds 3), found none of {', '.join(missing)}")
-    return {row: statistics.median(some) for row, some in found.items()}
+    return found
 
 
 CHARACTERS = {"data": 20_000_000, "speeds": 409_600, "time": 1, "positions": 15_000_000, "shares": 40_000_000, "features": 10_000_000,

@@ -22,6 +22,7 @@ from matplotlib.ticker import NullLocator  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import gaps as rule  # noqa: E402
+import setting  # noqa: E402
 
 # The same figures have the same bytes.
 plt.rcParams["svg.hashsalt"] = "compare"
@@ -211,17 +212,8 @@ def bpc(run):
     return run["curve"][-1][1] / math.log(2)
 
 
-def training_speeds():
-    """Characters in a second of training, of one sitting."""
-    found = {}
-    for run in rows_of("language_models"):
-        if run["experiment"] == "speeds":
-            found.setdefault(run["row"], []).append(run["characters_per_second"])
-    return {row: f"{statistics.median(some):,.0f}" for row, some in found.items()}
-
-
 def data():
-    found, speeds = {}, training_speeds()
+    found, speeds = {}, setting.speeds(rows_of("language_models"), "small")
     for run in rows_of("language_models"):
         # Runs that read more are for the table of costs.
         if run["experiment"] == "data" and run["characters"] == 3_000_000:
@@ -238,7 +230,7 @@ def data():
     save(figure, "data")
     return table(["", *(f"{size} MB" for size in sizes), "characters/s in training"],
                  [[name, *(spread([run["test_bpc"] for run in runs.get(size, [])]) if size in runs else "" for size in sizes),
-                   speeds.get(name, "")] for name, runs in found.items()]
+                   f"{speeds[name]:,.0f}" if name in speeds else ""] for name, runs in found.items()]
                  + [[name, *(spread([run["test_bpc"] for run in trivial("data") if run["column"] == size]) if size in (0.25, 4) else ""
                              for size in sizes), ""] for name in dict.fromkeys(run["row"] for run in trivial("data"))])  # fmt: skip
 

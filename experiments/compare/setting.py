@@ -10,6 +10,7 @@ import json
 import lzma
 import pathlib
 import re
+import statistics
 import sys
 import tarfile
 
@@ -120,6 +121,15 @@ def optimizer(steps, rate=1e-3, warmup=None):
 def log(folder):
     """The rows of a training's log."""
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def speeds(runs, size):
+    """Characters in a second of training of each model of a size, by the runs of speeds of language_models.py."""
+    found = {}
+    for run in runs:
+        if run["experiment"] == "speeds" and run["model"] == size:
+            found.setdefault(run["row"], []).append(run["characters_per_second"])
+    return {row: statistics.median(some) for row, some in found.items()}
 
 
 def curve(folder, per_step):

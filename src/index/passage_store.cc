@@ -226,12 +226,9 @@ const PassageStore::Counts& PassageStore::counts() const {
         "SELECT count(*), ifnull(sum(passages), 0), ifnull(min(passages), 0), "
         "(SELECT ifnull(max(id), 0) FROM passages) FROM documents");
     row.step();
-    counts_ = {.documents = row.integer(0), .passages = row.integer(1)};
     // Ids are used once.
-    if (row.integer(2) < 0 || counts_->passages > row.integer(3)) {
-      counts_.reset();
-      database_.fail_damaged();
-    }
+    if (row.integer(2) < 0 || row.integer(1) > row.integer(3)) database_.fail_damaged();
+    counts_ = {.documents = row.integer(0), .passages = row.integer(1)};
     counts_version_ = version;
   }
   return *counts_;

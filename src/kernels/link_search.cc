@@ -243,11 +243,10 @@ struct LinkTile {
 /// The tiles of spans that begin with a block, those of each block in the order of its keys.
 std::vector<LinkTile> tiles_of(RowRange rows) {
   std::vector<LinkTile> tiles;
-  for (Index begin = rows.begin; begin < rows.end; begin += kLinkRows) {
-    const RowRange block = {begin, std::min(rows.end, begin + kLinkRows)};
-    for (Index number = 0; number * kLinkRows < block.end; ++number) {
-      tiles.push_back({block, block_of(number, block.end)});
-    }
+  for (Index number = rows.begin / kLinkRows; number * kLinkRows < rows.end; ++number) {
+    const RowRange block = block_of(number, rows.end);
+    for (Index keys = 0; keys <= number; ++keys)
+      tiles.push_back({block, block_of(keys, block.end)});
   }
   return tiles;
 }

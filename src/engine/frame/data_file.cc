@@ -274,10 +274,7 @@ void read_stream(JsonValues values, const DataOptions& options, DataReport& repo
       read_list(path, std::exchange(text, {}), value, options, report, read);
       continue;
     }
-    Record record = {
-        .number = values.number(),
-        .place = fmt::format("{}:{}", path, line_and_record(values.number(), values.record())),
-        .record = values.record()};
+    Record record = record_at(values, path);
     read_record(record.place, options, report, [&] {
       if (fault) throw *fault;
       take_object(value, text, options, record, read);
@@ -286,6 +283,12 @@ void read_stream(JsonValues values, const DataOptions& options, DataReport& repo
 }
 
 }  // namespace
+
+Record record_at(const JsonValues& values, const std::string& path) {
+  return {.number = values.number(),
+          .place = fmt::format("{}:{}", path, line_and_record(values.number(), values.record())),
+          .record = values.record()};
+}
 
 bool begins_object(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size())).starts_with('{');

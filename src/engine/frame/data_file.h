@@ -77,6 +77,9 @@ struct Record {
   std::int64_t record = 0;
 };
 
+/// The object that was read last, of a file of this name.
+Record record_at(const JsonValues& values, const std::string& path);
+
 /// Reads one record, or throws Error that says what is wrong with it: then Error at `place`, or one
 /// more skipped record.
 void read_record(const std::string& place, const DataOptions& options, DataReport& report,

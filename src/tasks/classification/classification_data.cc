@@ -52,6 +52,17 @@ struct Read {
         names, [&](const std::string& one) { return is_one_class(one, name); });
     return static_cast<std::size_t>(found - names.begin());
   }
+  /// Place of the class of a column or folder: it is added, or told where another one has it.
+  std::size_t add(std::vector<std::string>& names, std::string_view kind, const std::string& path,
+                  const std::string& name) {
+    const std::size_t place = place_in(names, name);
+    if (place == names.size()) {
+      names.push_back(name);
+    } else {
+      report.notes.push_back(one_class_note(path, kind, names[place], name));
+    }
+    return place;
+  }
 };
 
 /// Whether the labels are in one column or member.
@@ -202,13 +213,7 @@ void name_classes(const std::vector<std::string>& header, const std::string& pat
                   Columns& columns) {
   std::vector<std::string>& classes = read.classes.emplace();
   for (const std::size_t i : columns.classes) {
-    const std::size_t place = read.place_in(classes, header[i]);
-    columns.places.push_back(place);
-    if (place == classes.size()) {
-      classes.push_back(header[i]);
-    } else {
-      read.report.notes.push_back(one_class_note(path, "columns", classes[place], header[i]));
-    }
+    columns.places.push_back(read.add(classes, "columns", path, header[i]));
   }
 }
 
@@ -287,12 +292,7 @@ void tell_of_folders(const std::string& path, Read& read) {
     const std::string& label = document.labels.front();
     if (last != nullptr && *last == label) continue;
     last = &label;
-    const std::size_t place = read.place_in(classes, label);
-    if (place == classes.size()) {
-      classes.push_back(label);
-    } else {
-      read.report.notes.push_back(one_class_note(path, "folders", classes[place], label));
-    }
+    read.add(classes, "folders", path, label);
   }
 }
 

@@ -48,15 +48,12 @@ void fill(const tasks::MultiHopDecision& decision, const tasks::MultiHopLogits& 
   outcome.paragraph_logits = decision.paragraphs;
 }
 
-NamedMultiHopQuestion named(std::string_view text, const engine::Record& record) {
+NamedMultiHopQuestion named(std::string_view text, engine::Record record) {
   const engine::Json object = formats::parse_json_data(text, record.place);
   try {
     require(object.is_object(), "expected a JSON object, found {}", formats::shown(object));
-    const engine::Origin origin =
-        engine::origin_of(object, {.number = record.number,
-                                   .place = record.place,
-                                   .id_number = engine::id_number(object, text),
-                                   .record = record.record});
+    record.id_number = engine::id_number(object, text);
+    const engine::Origin origin = engine::origin_of(object, record);
     return {.id = origin.id,
             .id_json = origin.id_json(),
             .line = origin.line,
@@ -169,10 +166,7 @@ std::vector<NamedMultiHopQuestion> parse_multi_hop_questions(std::string_view te
   }
   JsonValues values(TextLines(name, std::make_shared<const std::string>(text)));
   for (std::string one; values.next(one, is_json_value);) {
-    const std::string place =
-        fmt::format("{}:{}", name, line_and_record(values.number(), values.record()));
-    questions.push_back(
-        named(one, {.number = values.number(), .place = place, .record = values.record()}));
+    questions.push_back(named(one, engine::record_at(values, name)));
   }
   return questions;
 }

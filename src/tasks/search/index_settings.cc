@@ -166,16 +166,19 @@ SearchOptions SettingsReader::options() const {
   options.passages.overlapping_passages = number("overlapping_passages", 0, 1) != 0;
   options.passages.context = named("context", passage_context);
   options.passage_prompt = text("passage_prompt");
+  options.vectors = kinds();
   // Indexes made before other similarities were known have vectors for the cosine.
-  options.vectors = has(kVectors) ? named(kVectors, vector_kinds) : VectorKinds{.dense = true};
   options.similarity =
       has("similarity") ? named<Similarity>("similarity", similarity) : Similarity::cosine;
   return options;
 }
 
+VectorKinds SettingsReader::kinds() const {
+  return has(kVectors) ? named(kVectors, vector_kinds) : VectorKinds{.dense = true};
+}
+
 std::int64_t SettingsReader::vector_size() const {
-  const bool has_vectors = options().vectors != VectorKinds();
-  return number("vector_size", has_vectors ? 1 : 0, kMostNumbers);
+  return number("vector_size", kinds() == VectorKinds() ? 0 : 1, kMostNumbers);
 }
 
 bool SettingsReader::names_are_from_its_folder() const { return has(kNames); }

@@ -48,6 +48,7 @@ class SettingsReader {
   SearchOptions options() const;
 
  private:
+  VectorKinds kinds() const;
   std::int64_t number(const std::string& name, std::int64_t least, std::int64_t most) const;
   template <typename Value>
   Value named(const std::string& name, Value (*value_of)(const std::string&)) const;

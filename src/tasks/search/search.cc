@@ -100,6 +100,8 @@ struct SearchIndex::Contents {
       token_codes = store.tokens().codes(multi_width);
     } else if (tokens_change == Change::added) {
       store.tokens().add_new_codes(*token_codes);
+    } else {
+      return *token_codes;
     }
     store.require_of_all_passages(std::ssize(token_codes->passages));
     token_codes_version = version;
