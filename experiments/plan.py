@@ -110,12 +110,13 @@ def entries():
     import coreference
     import hotpotqa
     import language_models as models
+    import long_targets
     import triviaqa
 
     hotpot = tuple(name for name in hotpotqa.ROWS if "stage" in name and "," not in name)
     evidence = ("one stage, evidence of SQuAD first", "two stages, evidence of SQuAD first")
     return (
-        language_models("windows", 3, ARRANGED, "do gaps gain anything, and do windows that grow", "compare, windows by depth", 2),
+        language_models("windows", 3, (*ARRANGED, "convolutions"), "do gaps gain anything, and do windows that grow", "compare, windows by depth", 2),
         character_lm("text8"),
         character_lm("bytes"),
         Entry("results, staged training", "the largest gap among language models, with three seeds", paper("character_lm", "staged"),
@@ -139,6 +140,8 @@ def entries():
         Entry("results, CRAFT", "segments by themselves and one pass, three seeds", paper("coreference", "craft", BERT, LONG), "coreference",
               {"data": "craft"}, tuple(coreference.craft_rows("", "", "")), 3, 60),
         sizes(16, 5, MODELS, "the table that advises has one seed", 7),
+        Entry("compare, equal time", "the table that advises", ("experiments/compare/language_models.py", "time", "--seconds", 120), "compare_language_models",
+              {"experiment": "time", "model": "small", "characters": 120}, MODELS, 3, 4),
         sizes(4, 3, FIRST_MODELS, "one seed", 2),
         sizes(0.25, 3, FIRST_MODELS, "one seed", 2),
         language_models("stages", 3, STAGES, "one seed", "compare, short segments first", 2),
@@ -153,6 +156,8 @@ def entries():
         language_models("shares", 5, tuple(models.SHARES), "one seed", "compare, where attention goes", 8, 3),
         Entry("compare, words", "the only word-level set at hand (WikiText-2)", ("experiments/compare/word_perplexity.py", "--characters", "3M"),
               "compare_words", {"model": "small", "characters": 3_000_000}, ("window", "dense", "Transformer-XL", "Compressive", "Performer"), 3, 5),
+        *(Entry(f"compare, texts of {target:,} words", "what texts lose by means of a document", ("experiments/compare/long_targets.py", "--target", target),
+                "compare_long_targets", {"target": target}, tuple(long_targets.ROWS), 3, minutes) for target, minutes in ((1024, 4), (4096, 9))),
         sizes(1, 3, FIRST_MODELS, "data of other sizes", 2, 1),
         sizes(59, 3, FIRST_MODELS, "data of other sizes", 2, 1),
         classification("hyperpartisan", 25, ("512", "4,096", "4,096, longformer-minilm-4096"), 5),

@@ -144,6 +144,14 @@ void bind_embedding(nb::module_& module) {
                    [](const PythonEmbedder& self) { return self.object().scores_mean(); })
       .def_prop_ro("embedding_size",
                    [](const PythonEmbedder& self) { return self.object().embedding_size(); })
+      .def(
+          "size",
+          [](const PythonEmbedder& self, std::optional<std::int64_t> truncate_dim) {
+            EmbedOptions options;
+            options.truncate_dim = truncate_dim;
+            return self.object().embedding_size(options);
+          },
+          "truncate_dim"_a.none())
       .def_prop_ro("similarity",
                    [](const PythonEmbedder& self) {
                      return std::string(name_of(self.object().similarity()));

@@ -83,6 +83,8 @@ Options folder_info(const Path& folder) {
   info["max_tokens"] = found.max_tokens;
   info["max_text_tokens"] = found.max_text_tokens;
   info["windows"] = nb::cast(found.windows);
+  info["dilations"] = nb::cast(found.dilations);
+  info["dilated_heads"] = nb::cast(found.dilated_heads);
   info["receptive_field"] = found.receptive_field;
   info["tokenizer"] = found.tokenizer;
   info["vectors"] = found.vectors;

@@ -1,4 +1,6 @@
 // Trainings: options in, progress by callback, Ctrl-C writes a checkpoint.
+#include <fmt/format.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -58,6 +60,12 @@ class Listener {
   TrainingResult run(Train&& train) {
     TrainingResult result = without_gil(train, [this] { check(); });
     if (failure_) throw std::move(*failure_);
+    if (result.interrupted && ranks_) {
+      throw Error(
+          fmt::format("ranks: expected all of them to go on, found that another one was stopped "
+                      "behind step {}; the same call goes on from the checkpoint '{}'",
+                      result.steps, result.last_checkpoint));
+    }
     return result;
   }
 

@@ -64,7 +64,7 @@ NEEDS = {
 NEEDS_NONE = {
     "bench/efficient_peers.py", "bench/generate_peers.py", "bench/models.py", "bench/peers.py", "bench/serve.py", "bench/train_peers.py",
     "bench/writers.py",
-    "experiments/compare/costs.py", "experiments/compare/report.py", "experiments/corpus/ranks.py", "experiments/explain/faithful.py",
+    "experiments/compare/costs.py", "experiments/compare/long_targets.py", "experiments/compare/report.py", "experiments/corpus/ranks.py", "experiments/explain/faithful.py",
     "experiments/paper/linear.py", "experiments/paper/longer_input.py", "experiments/paper/report.py", "experiments/plan.py",
 }  # fmt: skip
 #: Modules that scripts import.

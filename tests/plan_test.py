@@ -14,7 +14,8 @@ import plan  # noqa: E402
 
 ENTRIES = plan.entries()
 #: Rows whose names a script puts together.
-MADE = {"longer_input": ("512 words", "2048 words", "8192 words", "2048 words, split", "2048 words, extended"),
+MADE = {"compare_long_targets": tuple(f"{means} means, late" for means in ("4,096", "1,024", "256")),
+        "longer_input": ("512 words", "2048 words", "8192 words", "2048 words, split", "2048 words, extended"),
         "articles": ("512 tokens", "2048 tokens", "8192 tokens"),
         "classification": ("4,096, longformer-minilm-4096",)}  # fmt: skip
 #: A script that adds its row to a file of results, unless the row is called "breaks".

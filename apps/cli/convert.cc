@@ -70,6 +70,19 @@ void tell_of_merge(const ConvertFlags& flags) {
                            flags.target));
 }
 
+/// Throws for a report that could not be made behind the conversion.
+void check_report(const ConvertFlags& flags) {
+  if (!std::filesystem::exists(flags.report)) {
+    throw Error(fmt::format("--report: expected a file of text, found none at {}",
+                            in_quotes(flags.report)));
+  }
+  const bool writes =
+      flags.to == "longformer-lm" || inspect(flags.source.folder()).max_text_tokens > 0;
+  if (writes) {
+    throw UsageError("--report", "is for encoders, whose hidden states are compared");
+  }
+}
+
 void show_report(const ConvertFlags& flags, Messages& messages, Output& output) {
   if (flags.report.empty()) return;
   InputOptions text = {.files = {flags.report}};
@@ -113,6 +126,7 @@ void run(const ConvertFlags& flags, Messages& messages) {
   namespace fs = std::filesystem;
   const bool merges = !flags.options.merge_adapter.empty();
   const std::string source = merges ? flags.source.folder() : flags.source.token_model_folder();
+  if (!flags.report.empty()) check_report(flags);
   const bool occupied = fs::exists(flags.target) && !fs::is_empty(flags.target);
   if (occupied && !flags.options.overwrite) {
     throw Error(
@@ -177,6 +191,7 @@ void run(const ConvertFlags& flags, Messages& messages) {
       fmt::format("Use it:\n  longformer embed {0} FILE\n  longformer search {0} FILES… "
                   "--query \"…\"\n  transformers: {1}.from_pretrained(\"{0}\")\n",
                   flags.target, after.architecture));
+  show_report(flags, messages, output);
 }
 
 }  // namespace

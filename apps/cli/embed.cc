@@ -123,7 +123,8 @@ RunSettings settings_of(const EmbedFlags& flags, const Embedder& embedder) {
   RunSettings settings = {
       {"model", flags.model.model},
       {"fingerprint",
-       fmt::format("{:016x}-{:016x}", embedder.fingerprint(), embedder.tokenizer_fingerprint())},
+       fmt::format("{:016x}-{:016x}-{:016x}", embedder.fingerprint(),
+                   embedder.tokenizer_fingerprint(), embedder.settings_fingerprint())},
       {"dtype", flags.model.dtype},
       {"int8_skip", fmt::format("{}", fmt::join(flags.model.int8_skip, ","))},
       {"field", flags.inputs.are_tables ? flags.inputs.table.text_field : ""},
@@ -138,7 +139,8 @@ RunSettings settings_of(const EmbedFlags& flags, const Embedder& embedder) {
       {"multi", fmt::format("{}", flags.multi)},
       {"pooling_passages", fmt::format("{}", flags.has_passages)},
   };
-  OptionFields options = without(fields(copy.options), {"batch_tokens", "prompt", "prompt_name"});
+  OptionFields options =
+      without(fields(copy.options), {"batch_tokens", "prompt", "prompt_name", "max_length"});
   for (OptionField& field : only(fields(copy.passages), {"passage_tokens", "context"})) {
     options.push_back(std::move(field));
   }
@@ -148,6 +150,7 @@ RunSettings settings_of(const EmbedFlags& flags, const Embedder& embedder) {
     settings.emplace_back(field.name, help_of(field));
   }
   settings.emplace_back("prompt", embedder.prompt(flags.options));
+  settings.emplace_back("max_length", fmt::format("{}", embedder.max_length(flags.options)));
   return settings;
 }
 

@@ -71,7 +71,8 @@ void run(const GenerateFlags& flags, Messages& messages) {
   if (LanguageModel::is_one(folder)) return draw_characters(flags, folder, messages);
   if (!flags.prompt.empty()) {
     throw UsageError("--prompt",
-                     "is for character language models; a document is a file or --text");
+                     "is for folders of pretrain-lm, which convert --to longformer-lm makes of a "
+                     "Transformer-XL or a Reformer; a document is a file or --text");
   }
   write_texts(flags.writing, false, messages);
 }

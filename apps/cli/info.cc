@@ -16,6 +16,17 @@ namespace longformer::cli {
 
 namespace {
 
+/// "3 on 2 heads", or "1, 2 on 0, 2 heads" where the layers differ.
+std::string dilations_text(const FolderInfo& info) {
+  const auto short_text = [](const std::vector<std::int64_t>& values) {
+    const bool same = std::ranges::count(values, values.front()) == std::ssize(values);
+    return same ? std::to_string(values.front()) : fmt::format("{}", fmt::join(values, ", "));
+  };
+  const std::string heads = short_text(info.dilated_heads);
+  return fmt::format("{} on {} of {} in each layer (not in transformers)",
+                     short_text(info.dilations), heads, counted(info.heads, "head"));
+}
+
 std::string windows_text(const std::vector<std::int64_t>& windows) {
   if (windows.empty()) return "none (dense attention)";
   const bool same = std::all_of(windows.begin(), windows.end(),
@@ -90,6 +101,7 @@ void print_table(std::string& output, const FolderInfo& info) {
   if (info.max_text_tokens > 0) row("longest text", grouped(info.max_text_tokens) + " tokens");
   const bool is_dense = info.attention.empty() || !info.windows.empty();
   row("attention window", is_dense ? windows_text(info.windows) : "none");
+  if (!info.dilations.empty()) row("dilation", dilations_text(info));
   if (!info.attention.empty()) row("attention to", info.attention);
   row("receptive field", grouped(info.receptive_field) + " tokens to each side");
   row("tokenizer", info.tokenizer.empty() ? "none" : info.tokenizer);
@@ -146,6 +158,10 @@ JsonLine as_json(const FolderInfo& info) {
   json.add("weights_file", info.weights_file).add("weights_format", info.weights_format);
   json.add("ignored_buffers", info.ignored_buffers);
   json.add("windows", std::span<const std::int64_t>(info.windows));
+  if (!info.dilations.empty()) {
+    json.add("dilations", std::span<const std::int64_t>(info.dilations));
+    json.add("dilated_heads", std::span<const std::int64_t>(info.dilated_heads));
+  }
   if (!info.attention.empty()) json.add("attention", info.attention);
   json.add("receptive_field", info.receptive_field).add("tokenizer", info.tokenizer);
   json.add("vectors", info.vectors);

@@ -59,7 +59,7 @@ bool is_read_from_folders(const fs::path& file) {
 
 bool is_part_of(const std::string& file, const struct stat& folder) {
   std::error_code failure;
-  const fs::path path = fs::canonical(file, failure);
+  const fs::path path = fs::weakly_canonical(fs::absolute(file, failure), failure);
   if (failure || !is_read_from_folders(path)) return false;
   for (fs::path at = path.parent_path(); at.has_relative_path(); at = at.parent_path()) {
     const auto status = status_of(at.string());
@@ -87,6 +87,20 @@ void check_inputs(const NamedFile& output, const std::string& name,
   struct stat standard_input = {};
   if (fstat(STDIN_FILENO, &standard_input) == 0 && is_same(*written, standard_input)) {
     refuse("standard input");
+  }
+}
+
+/// Throws UsageError where a file that --resume makes would lie among the inputs: the next run
+/// would read it.
+void check_folders(const NamedFile& output, const std::string& name,
+                   const std::vector<NamedFile>& inputs) {
+  for (const NamedFile& input : inputs) {
+    const auto read = status_of(input.file);
+    if (!read || !S_ISDIR(read->st_mode) || !is_part_of(name, *read)) continue;
+    throw UsageError(
+        fmt::format("{}: expected a place outside the folder '{}', which is read, found "
+                    "'{}'",
+                    output.option, input.file, name));
   }
 }
 
@@ -151,6 +165,7 @@ std::vector<std::string> checked_outputs(const CLI::App& verb) {
       const ResumedNames beside = resumed_names(output.file);
       check_inputs(output, beside.lines, inputs);
       check_inputs(output, beside.settings, inputs);
+      check_folders(output, beside.settings, inputs);
     } else if (output.option == "--output") {
       check_not_resumed(output);
     }

@@ -385,6 +385,20 @@ def words():
     return table(["", "test BPC", "perplexity of a word", "seeds"], found) + (f"\n\nNot run: {'; '.join(missing)}." if missing else "")
 
 
+def targets():
+    runs = rows_of("long_targets")
+    lengths = sorted({run["target"] for run in runs})
+
+    def cells(name):
+        for length in lengths:
+            found = [run for run in runs if (run["row"], run["target"]) == (name, length)]
+            yield from (spread([run[kind] for run in found]) if found else "" for kind in ("values", "names"))
+            yield len(found)
+
+    head = [f"{column}{length:,} words" if column else "seeds" for length in lengths for column in ("values right, ", "names right, ", "")]
+    return table(["", *head], [[name, *cells(name)] for name in dict.fromkeys(run["row"] for run in runs)])
+
+
 def size_text(size):
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
@@ -522,7 +536,7 @@ def gaps():
 TABLES = {
     "features": features, "heads": heads, "spectra": spectra, "moved": moved, "data": data, "positions": positions, "shares": shares,
     "updates": updates, "remembered": remembered, "probes": probes, "costs": costs, "encoders": encoders, "stages": stages,
-    "windows": windows, "settings": settings, "words": words, "gaps": gaps,
+    "windows": windows, "settings": settings, "words": words, "targets": targets, "gaps": gaps,
 }  # fmt: skip
 
 

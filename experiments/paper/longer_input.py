@@ -39,11 +39,11 @@ def document(generator, words):
     return {"text": " " + " ".join(text), "summary": " " + " ".join(values)}
 
 
-def write_folder(folder):
-    """A tokenizer of the lexicon, each word behind a space one token, and a model without weights."""
+def write_folder(folder, words, **keys):
+    """A tokenizer of the words, each behind a space one token, and a model without weights."""
     folder.mkdir(parents=True, exist_ok=True)
     pieces, merges = {}, {}
-    for word in LEXICON + MARKS:
+    for word in words:
         text = "\u0120" + word
         for end in range(1, len(text) + 1):
             pieces.setdefault(text[end - 1])
@@ -59,7 +59,7 @@ def write_folder(folder):
         "decoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "attention_window": 16,
         "max_encoder_position_embeddings": SHORT + 2, "max_decoder_position_embeddings": 16, "dropout": 0.0,
         "init_std": 0.05, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2,
-    }  # fmt: skip
+    } | keys  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
 
 
@@ -85,7 +85,7 @@ def rouge(program, model, data, flags=("--truncate",)):
 def beginning(program, work, seed, steps):
     folder, trained = work / "led-short", work / f"led-short-{seed}"
     if not (trained / "model.safetensors").exists():
-        write_folder(folder)
+        write_folder(folder, LEXICON + MARKS)
         train(program, folder, work / "facts-short.jsonl", trained, seed,
               ["--max-steps", steps, "--learning-rate", 1e-3, "--per-device-train-batch-size", 16])  # fmt: skip
     return trained

@@ -25,8 +25,9 @@ std::string find_model(const std::string& name);
 std::string find_adapter(const std::string& name);
 
 /// Whether fetched_model would fetch: the name has an owner, is neither a file nor a folder, nor
-/// would it lie in a folder that is here; the cache has no such model, or one without its weights;
-/// and HF_HUB_OFFLINE is not set.
+/// would it lie in a folder that is here; the cache has no such model, or one without its weights,
+/// its modules or its tokenizer, or does not know whether the Hub has modules.json (another program
+/// filled it); and HF_HUB_OFFLINE is not set.
 bool is_to_be_fetched(const std::string& name);
 
 /// find_model, after pull_model where it is to be fetched. A model that the cache has is taken as
@@ -52,6 +53,9 @@ struct FolderInfo {
   std::int64_t max_text_tokens = 0;
   /// Total window per layer; empty for dense attention.
   std::vector<std::int64_t> windows;
+  /// Dilation per layer of the heads that have one, and how many these are; empty where no head is
+  /// dilated. `transformers` runs such a folder undilated.
+  std::vector<std::int64_t> dilations = {}, dilated_heads = {};
   /// Tokens to each side that can influence a token: the sum of the one-sided windows; max_tokens
   /// for dense attention.
   std::int64_t receptive_field = 0;

@@ -205,6 +205,10 @@ class Embedder {
   std::uint64_t fingerprint() const;
   /// A number that embedders with different tokenizers hardly share.
   std::uint64_t tokenizer_fingerprint() const;
+  /// A number that embedders with equal weights hardly share if their folders say otherwise how
+  /// vectors are made of these: activation, norms and rotary positions of config.json, the modules
+  /// behind the pooling, lower case.
+  std::uint64_t settings_fingerprint() const;
 
   /// One Embedding per text, in order. Throws Error for a document that cannot be embedded, or
   /// whose vectors are not finite.

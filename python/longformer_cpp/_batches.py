@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Union
 
@@ -167,11 +167,20 @@ def about_option(option: str, reason: str) -> Error:
     return error
 
 
+def _column_of(value: Any, name: str) -> Any:
+    """An array with rows or a list. A text is no column of its characters."""
+    if isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim > 0):
+        return value
+    if isinstance(value, (str, bytes, np.ndarray)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name}: expected a column with a value for each row, found {found(value)}")
+    return list(value)
+
+
 class MappingBatch(Batch):
     """A mapping from names to arrays or lists."""
 
     def __init__(self, batch: Mapping[str, Any]) -> None:
-        self._columns = {name: one if isinstance(one, (np.ndarray, list)) else list(one) for name, one in batch.items()}
+        self._columns = {name: _column_of(one, f"batch[{name!r}]") for name, one in batch.items()}
         self.names = [str(name) for name in self._columns]
         sizes = {len(one) for one in self._columns.values()}
         if len(sizes) > 1:

@@ -66,7 +66,7 @@ def shared_model(folder: str, dtype: str, threads: int | None, adapter: str | No
 def _reason(error: Exception) -> str:
     """The message of an error about one document, without the number that it had in the call."""
     text, number = str(error), getattr(error, "document", None)
-    for prefix in (f"document {number}: ", f"question {number}: "):
+    for prefix in (f"document {number}: ", f"question {number}: ", "question 0: ", "texts[0]: "):
         text = text.removeprefix(prefix)
     return text
 
@@ -145,6 +145,10 @@ class BatchModel(ABC):
     def _column(self, results: list[Any]) -> Column:
         """The results as a column; None where there is none."""
 
+    def _check_model(self) -> None:
+        """Raises what is wrong with the model: that is so for every document."""
+        self._compute([])
+
     def _documents(self, batch: Batch) -> list[Any]:
         """A document for each row: None where there is none, Unreadable where it is no text."""
         return [self._checked(value, self.column) for value in batch.values(self.column)]
@@ -188,6 +192,8 @@ class BatchModel(ABC):
                 errors[i] = document.reason
             elif document is not None:
                 left.append(i)
+        if left:
+            self._check_model()
         while left:
             try:
                 for i, result in zip(left, self._compute([documents[i] for i in left])):
@@ -260,8 +266,7 @@ class BatchEmbedder(BatchModel):
     @property
     def embedding_size(self) -> int:
         """Elements of a vector."""
-        size = self.embedder.embedding_size
-        return min(size, self._options.get("truncate_dim") or size)
+        return int(self.embedder._native.size(self._options.get("truncate_dim")))
 
     def _compute(self, texts: list[Any]) -> list[Any]:
         if self.passages:
@@ -451,11 +456,18 @@ class BatchAnswerer(_BatchReader):
             pairs.append(wrong[0] if wrong else (question, document))
         return pairs
 
-    def _compute(self, texts: list[Any]) -> list[Any]:
-        options = self._reading()
+    def _reading(self) -> dict[str, Any]:
+        options = super()._reading()
         if "stride" in options:
             # A segment must hold an answer whole.
             options.setdefault("max_answer_tokens", max(1, min(30, options["stride"])))
+        return options
+
+    def _check_model(self) -> None:
+        self.model._answerer("?" if self.question is None else self.question, [], **self._reading())
+
+    def _compute(self, texts: list[Any]) -> list[Any]:
+        options = self._reading()
         places: dict[str, list[int]] = {}
         for place, (question, _) in enumerate(texts):
             places.setdefault(question, []).append(place)

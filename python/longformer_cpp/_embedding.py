@@ -203,7 +203,7 @@ class Embedder:
             results = [_as_tensor(rows) if convert_to_tensor else rows for rows, *_ in vectors]
             return results[0] if isinstance(sentences, str) else results
         rows = [row for row, *_ in vectors]
-        width = min(self.embedding_size, truncate_dim or self.embedding_size)
+        width = self._native.size(truncate_dim)
         matrix = np.concatenate(rows) if rows else np.zeros((0, width), np.float32)
         if table is not None:
             return with_results(table, {"embedding": Vectors(list(matrix), width)})

@@ -97,6 +97,10 @@ class _RecordsBatch(Batch):
     def size(self) -> int:
         return len(self._rows)
 
+    def values(self, column: str, option: str = "column") -> list[Any]:
+        # A list of no rows does not say its columns.
+        return super().values(column, option) if self._rows else []
+
     def values_at(self, place: int) -> list[Any]:
         return [row.get(self._keys[place]) for row in self._rows]
 

@@ -6,13 +6,14 @@ import importlib.util
 import json
 import pickle
 import random
+import shutil
 import subprocess
 import sys
 
 import longformer_cpp
 import numpy as np
 import pytest
-from longformer_cpp import BatchAnswerer, BatchClassifier, BatchEmbedder, BatchSummarizer, BatchTagger, Error, _corpora
+from longformer_cpp import BatchAnswerer, BatchClassifier, BatchEmbedder, BatchSummarizer, BatchTagger, Embedder, Error, _corpora
 from test_processes import in_fork
 
 WORDS = "he she was in the house with him her and not they had been there of".split()
@@ -105,6 +106,33 @@ def test_what_is_wrong_for_every_document_raises(model):
         BatchEmbedder(model)({"embedding": [1], "text": ["he"]})
     with pytest.raises(TypeError, match="batch: expected a mapping"):
         BatchEmbedder(model)(["he"])
+
+
+@pytest.mark.parametrize("kind", [BatchClassifier, BatchTagger, BatchAnswerer, BatchSummarizer])
+def test_a_model_without_the_head_raises(model, kind):
+    question = {"question": "who?"} if kind is BatchAnswerer else {}
+    for texts in (["he was"], ["he", "she", None]):
+        with pytest.raises(Error, match="expected"):
+            kind(model, **question)({"text": texts})
+    assert kind(model, **question)({"text": [None]})["error"] == [None]
+
+
+def test_a_column_is_no_text(model):
+    for wrong in ("he was", b"he", np.array("he"), 7, None):
+        with pytest.raises(TypeError, match=r"batch\['text'\]: expected a column"):
+            BatchEmbedder(model)({"text": wrong})
+    assert BatchEmbedder(model)([]) == []
+    assert BatchEmbedder(model)({"text": []})["embedding"] == []
+
+
+def test_vectors_have_the_size_of_encode(tmp_path, model):
+    shutil.copytree(model, tmp_path / "short")
+    (tmp_path / "short" / "config_sentence_transformers.json").write_text('{"truncate_dim": 8}')
+    for size in (None, 4, 12):
+        expected = Embedder(str(tmp_path / "short")).encode(["he"], truncate_dim=size)
+        made = BatchEmbedder(str(tmp_path / "short"), truncate_dim=size)({"text": np.array(["he"])})["embedding"]
+        assert made.shape == expected.shape == (1, size or 8)
+        assert Embedder(str(tmp_path / "short")).encode([], truncate_dim=size).shape == (0, size or 8)
 
 
 def test_wrong_columns_and_sizes_raise(model):

@@ -136,6 +136,20 @@ def test_a_rank_that_dies_leaves_a_checkpoint(folder, data, tmp_path, victim):  
     assert weights(tmp_path / "out") == weights(tmp_path / "whole")
 
 
+def test_a_callback_that_raises_is_an_error_of_all(folder, data, tmp_path):  # noqa: F811
+    def options(rank):
+        def refuse(step):
+            if rank == 1 and step["step"] == 3:
+                raise longformer_cpp.Error("no more")
+
+        return {**OPTIONS, "max_steps": 6, "gradient_accumulation_steps": 1, "logging_steps": 1, "callback": refuse}
+
+    path = folder("tiny_longformer_classifier")
+    (_, first, _, _), (_, second, _, _) = together(2, longformer_cpp.finetune, (path, data, tmp_path / "out"), options)
+    assert "another one was stopped behind step 3" in first and "checkpoint-3" in first
+    assert second == "no more"
+
+
 def test_wrong_ranks(folder, data, tmp_path):  # noqa: F811
     class Two:
         rank, count = 2, 2

@@ -221,9 +221,19 @@ void describe_config(const EncoderConfig& config, FolderInfo& info) {
     return;
   }
   for (const auto& heads : config.patterns) {
-    Index farthest = 0;
-    for (const auto& head : heads) farthest = std::max(farthest, head.reach_left * head.dilation);
+    Index farthest = 0, dilation = 1;
+    for (const auto& head : heads) {
+      farthest = std::max(farthest, head.reach_left * head.dilation);
+      dilation = std::max(dilation, head.dilation);
+    }
     info.receptive_field += farthest;
+    info.dilations.push_back(dilation);
+    info.dilated_heads.push_back(
+        std::ranges::count_if(heads, [](const auto& head) { return head.dilation > 1; }));
+  }
+  if (std::ranges::count(info.dilated_heads, 0) == std::ssize(info.dilated_heads)) {
+    info.dilations.clear();
+    info.dilated_heads.clear();
   }
 }
 

@@ -136,9 +136,27 @@ void Repository::link(const std::string& commit, const RemoteFile& file) const {
   check(fault, path);
 }
 
+void Repository::mark_absent(const std::string& commit, const std::string& file) const {
+  if (is_known_absent(commit, file)) return;
+  const fs::path path = folder_ / ".no_exist" / commit / file;
+  try {
+    make_folder(path.parent_path());
+    formats::write_file(path.string(), "");
+  } catch (const Error&) {
+  }
+}
+
+bool Repository::is_known_absent(const std::string& commit, const std::string& file) const {
+  std::error_code ignored;
+  return fs::exists(folder_ / ".no_exist" / commit / file, ignored);
+}
+
 void Repository::refer(const std::string& revision, const std::string& commit) const {
   if (revision == commit) return;
   const fs::path path = folder_ / "refs" / revision;
+  std::error_code ignored;
+  // Nothing to write in a cache that may not be written.
+  if (fs::is_regular_file(path, ignored) && formats::read_file(path.string()) == commit) return;
   make_folder(path.parent_path());
   formats::write_file(path.string(), commit);
 }

@@ -4,6 +4,7 @@
 //   CACHE/models--org--name/blobs/HASH                  a file; HASH.incomplete while it comes
 //   CACHE/models--org--name/snapshots/COMMIT/NAME       a link to ../../blobs/HASH
 //   CACHE/models--org--name/refs/REVISION               the commit of a branch or tag
+//   CACHE/models--org--name/.no_exist/COMMIT/NAME       empty: the repository has no such file
 //   CACHE/.locks/models--org--name/HASH.lock            held by the process that fetches the file
 #pragma once
 
@@ -39,6 +40,9 @@ class Repository {
   /// Makes the links of a snapshot, that of its configuration last: an unfinished snapshot is none.
   /// Throws Error.
   void link(const std::string& commit, std::span<const RemoteFile> files) const;
+  /// Says that a commit has no such file. A cache that cannot be written stays as it is.
+  void mark_absent(const std::string& commit, const std::string& file) const;
+  bool is_known_absent(const std::string& commit, const std::string& file) const;
   /// Says which commit a branch or tag is. Throws Error.
   void refer(const std::string& revision, const std::string& commit) const;
 

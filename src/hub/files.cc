@@ -36,22 +36,10 @@ constexpr std::array<std::string_view, 17> kSmallFiles = {"config.json",
                                                           "state.json",
                                                           "state.safetensors"};
 
-/// Read where there is no tokenizer.json.
-constexpr std::array<std::string_view, 7> kVocabularies = {
-    "vocab.txt",      "vocab.json",   "merges.txt",
-    "spm.model",      "spiece.model", "sentencepiece.bpe.model",
-    "tokenizer.model"};
-
-/// The first one that a folder has is read; the beginning and end of the files of an index.
-struct WeightFormat {
-  std::string_view file, shard_begin, shard_end;
-};
-constexpr std::array<WeightFormat, 4> kWeights = {{
-    {"model.safetensors", "", ""},
-    {"model.safetensors.index.json", "model-", ".safetensors"},
-    {"pytorch_model.bin", "", ""},
-    {"pytorch_model.bin.index.json", "pytorch_model-", ".bin"},
-}};
+/// The first one that a folder has is read; an index names the files of its parts.
+constexpr std::array<std::string_view, 4> kWeights = {
+    "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+    "pytorch_model.bin.index.json"};
 
 /// Weights of other programs.
 constexpr std::array<std::string_view, 8> kStrangeEndings = {".h5", ".msgpack", ".onnx",    ".gguf",
@@ -69,21 +57,20 @@ std::int64_t size_in(const Json& object) {
   return is_size ? found->get<std::int64_t>() : -1;
 }
 
+/// The file of an entry; one without a name where the entry's leads out of its folder.
 RemoteFile file_of(const Json& entry, const std::string& name) {
   require(entry.is_object(), "{}: expected a list of files, found {}", name, shown(entry));
   RemoteFile file{.name = text_in(entry, "rfilename")};
-  require(is_file_name(file.name), "{}: expected names of files inside it, found {}", name,
-          quote(file.name));
+  if (!is_file_name(file.name)) return {};
   const auto lfs = entry.find("lfs");
   const bool is_large = lfs != entry.end() && lfs->is_object();
   file.hash = is_large ? text_in(*lfs, "sha256") : text_in(entry, "blobId");
   file.size = size_in(is_large && lfs->contains("size") ? *lfs : entry);
   // Sums of sizes stay far below the end of the numbers.
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 45;
-  require(
-      is_hexadecimal(file.hash, is_large ? 64 : 40) && file.size >= 0 && file.size <= kMostBytes,
-      "{}: expected the size and the hash of {}, as the Hub lists them, found size {} and {}", name,
-      quote(file.name), file.size, quote(file.hash));
+  const bool is_known =
+      is_hexadecimal(file.hash, is_large ? 64 : 40) && file.size >= 0 && file.size <= kMostBytes;
+  if (!is_known) file.fault = fmt::format("size {} and {}", file.size, quote(file.hash));
   return file;
 }
 
@@ -97,7 +84,8 @@ std::string joined(const std::string& folder, std::string_view name) {
 /// Choice of files, folder by folder.
 class Choice {
  public:
-  Choice(const Listing& listing, const ReadFile& read) : listing_(listing), read_(read) {}
+  Choice(const Listing& listing, const std::string& name, const ReadFile& read)
+      : listing_(listing), name_(name), read_(read) {}
 
   std::vector<RemoteFile> files() {
     find_modules();
@@ -122,28 +110,42 @@ class Choice {
     const RemoteFile* file = listing_.find(name);
     if (file == nullptr) return;
     if (name.starts_with("adapter_model.")) has_weights_ = true;
+    check_known(*file);
     chosen_.push_back(*file);
   }
 
+  /// Throws Error for a file that the Hub does not describe.
+  void check_known(const RemoteFile& file) const {
+    require(file.fault.empty(),
+            "{}: expected the size and the hash of {}, as the Hub lists them, found {}", name_,
+            quote(file.name), file.fault);
+  }
+
   void add_weights(const std::string& folder) {
-    const auto format = std::ranges::find_if(
-        kWeights, [&](const WeightFormat& one) { return has(joined(folder, one.file)); });
-    if (format == kWeights.end()) return;
+    const auto weights = std::ranges::find_if(
+        kWeights, [&](std::string_view one) { return has(joined(folder, one)); });
+    if (weights == kWeights.end()) return;
     has_weights_ = true;
-    add(joined(folder, format->file));
-    if (format->shard_begin.empty()) return;
-    const std::string begin = joined(folder, format->shard_begin);
-    for (const RemoteFile& file : listing_.files) {
-      const bool is_shard = file.name.starts_with(begin) &&
-                            file.name.ends_with(format->shard_end) &&
-                            file.name.find('/', begin.size()) == std::string::npos;
-      if (is_shard) chosen_.push_back(file);
+    add(joined(folder, *weights));
+    if (!weights->ends_with(".index.json")) return;
+    const Json index = *json_of(joined(folder, *weights));
+    const auto map = index.is_object() ? index.find("weight_map") : index.end();
+    if (map == index.end() || !map->is_object()) return;
+    std::set<std::string> parts;
+    for (const Json& part : *map) {
+      if (part.is_string()) parts.insert(part.get<std::string>());
+    }
+    for (const std::string& part : parts) {
+      require(has(joined(folder, part)), "{}: {}: expected files of the repository, found {}",
+              name_, joined(folder, *weights), quote(part));
+      add(joined(folder, part));
     }
   }
 
   std::optional<Json> json_of(const std::string& name) const {
     const RemoteFile* file = listing_.find(name);
     if (file == nullptr) return std::nullopt;
+    check_known(*file);
     return parsed(read_(*file));
   }
 
@@ -182,6 +184,7 @@ class Choice {
   }
 
   const Listing& listing_;
+  const std::string& name_;
   const ReadFile& read_;
   std::vector<std::string> folders_ = {""};
   std::vector<RemoteFile> chosen_;
@@ -206,7 +209,9 @@ Listing parse_listing(std::string_view json, const std::string& name) {
           "{}: expected the Hub's list of files, found none", name);
   std::set<std::string> names;
   for (const Json& entry : *siblings) {
-    listing.files.push_back(file_of(entry, name));
+    RemoteFile file = file_of(entry, name);
+    if (file.name.empty()) continue;
+    listing.files.push_back(std::move(file));
     require(names.insert(listing.files.back().name).second,
             "{}: expected each file once, found {} twice", name, quote(listing.files.back().name));
   }
@@ -215,7 +220,7 @@ Listing parse_listing(std::string_view json, const std::string& name) {
 
 std::vector<RemoteFile> files_to_read(const Listing& listing, const std::string& name,
                                       const ReadFile& read) {
-  Choice choice(listing, read);
+  Choice choice(listing, name, read);
   std::vector<RemoteFile> files = choice.files();
   const bool is_model = std::ranges::any_of(
       kConfigurations, [&](const char* one) { return listing.find(one) != nullptr; });

@@ -1,6 +1,7 @@
 // The files of a repository on the Hub, and those of them that this program reads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -14,6 +15,15 @@ namespace longformer::hub {
 inline constexpr const char* kConfigurations[] = {"config.json", "modules.json",
                                                   "adapter_config.json"};
 
+/// Decide how a model is read where they are: a cache that other programs filled may lack them.
+inline constexpr const char* kDecisive[] = {"modules.json", "tokenizer.json"};
+
+/// Read where there is no tokenizer.json.
+inline constexpr std::array<std::string_view, 7> kVocabularies = {
+    "vocab.txt",      "vocab.json",   "merges.txt",
+    "spm.model",      "spiece.model", "sentencepiece.bpe.model",
+    "tokenizer.model"};
+
 struct RemoteFile {
   /// Path inside the repository.
   std::string name = {};
@@ -21,6 +31,8 @@ struct RemoteFile {
   /// SHA-256 of a large file (64 digits), git's SHA-1 of another (40): the ETag of the Hub, and the
   /// name in the cache.
   std::string hash = {};
+  /// The size and the hash that the Hub gave where they are none: such a file cannot be fetched.
+  std::string fault = {};
 };
 
 /// A repository at one commit.
@@ -31,9 +43,9 @@ struct Listing {
   const RemoteFile* find(std::string_view name) const;
 };
 
-/// Reads the answer of /api/models/NAME/revision/REVISION?blobs=true, which is not trusted: a name
-/// that leads out of its folder, a hash that is none or a size below 0 is an Error. `name` stands
-/// for the repository in messages.
+/// Reads the answer of /api/models/NAME/revision/REVISION?blobs=true, which is not trusted: a file
+/// whose name leads out of its folder is left out, as nothing reads it. Throws Error for what is no
+/// such answer. `name` stands for the repository in messages.
 Listing parse_listing(std::string_view json, const std::string& name);
 
 /// Gives the text of a small file of the listing.
@@ -42,7 +54,8 @@ using ReadFile = std::function<std::string(const RemoteFile&)>;
 /// The files that the program reads: configurations, the tokenizer, the weights of the first format
 /// that it takes, and those of the modules that modules.json and router_config.json name, which
 /// `read` gives. Throws Error, with what was found and what makes it readable, where there is no
-/// model, or weights of other formats alone.
+/// model, weights of other formats alone, a part of the weights is not there, or the Hub gave no
+/// size or hash of a file that is read.
 std::vector<RemoteFile> files_to_read(const Listing& listing, const std::string& name,
                                       const ReadFile& read);
 

@@ -15,6 +15,7 @@
 #include "core/error.h"
 #include "formats/json.h"
 #include "hub/cache.h"
+#include "hub/checksum.h"
 #include "hub/download.h"
 #include "hub/names.h"
 #include "hub/settings.h"
@@ -30,6 +31,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::size_t kAtATime = 6;
+constexpr int kMostTries = 4;
 constexpr milliseconds kTick(100);
 
 /// A whole answer in memory.
@@ -43,7 +45,7 @@ class TextTransfer : public Transfer {
   void take(std::string_view bytes) override {
     constexpr std::size_t kMost = std::size_t{64} << 20;
     require(text_.size() + bytes.size() <= kMost, "expected an answer of at most {} bytes from {}",
-            kMost, address_);
+            kMost, without_password(address_));
     text_ += bytes;
   }
   const std::string& text() const { return text_; }
@@ -89,6 +91,9 @@ class Pull {
     plan();
     fetch();
     repository_.link(listing_.commit, files_);
+    for (const char* name : kDecisive) {
+      if (listing_.find(name) == nullptr) repository_.mark_absent(listing_.commit, name);
+    }
     repository_.refer(name_.revision, listing_.commit);
     return {.folder = repository_.snapshot(listing_.commit).string(),
             .commit = listing_.commit,
@@ -104,17 +109,28 @@ class Pull {
                        listing_.commit, in_address(file.name, true));
   }
 
-  /// The text of a small file, from the cache where it has it.
+  /// The text of a small file, from the cache where it has it. It decides what is fetched, so it is
+  /// checked as files are.
   std::string text_of(const RemoteFile& file) {
     const fs::path blob = repository_.blob(file.hash);
     std::error_code ignored;
     if (fs::is_regular_file(blob, ignored)) return formats::read_file(blob.string());
-    return text_at(address_of(file));
+    const std::string address = address_of(file);
+    for (int i = 1;; ++i) {
+      std::string text = text_at(address);
+      Checksum sum = Checksum::of_file(file.hash.size(), file.size);
+      sum.add(text);
+      if (std::ssize(text) == file.size && sum.hexadecimal() == file.hash) return text;
+      require(i < kMostTries,
+              "{}: expected the file of the Hub's list, found another: it came "
+              "damaged",
+              file.name);
+      sleep(seconds(i));
+    }
   }
 
   /// The text that an address answers with.
   std::string text_at(const std::string& address) {
-    constexpr int kMostTries = 4;
     for (int i = 1;; ++i) {
       TextTransfer transfer(address);
       client_.start(transfer);
@@ -142,7 +158,8 @@ class Pull {
   }
 
   /// Throws the Error for an answer that is none.
-  [[noreturn]] void refuse(const Outcome& outcome, const std::string& address) const {
+  [[noreturn]] void refuse(const Outcome& outcome, const std::string& asked) const {
+    const std::string address = without_password(asked), endpoint = without_password(endpoint_);
     if (outcome.fault != Fault::none) {
       fail("could not fetch {}: {}", address, outcome.reason);
     }
@@ -152,19 +169,19 @@ class Pull {
     const std::string details = said.empty() ? "" : ": " + formats::quote(said);
     if (code == "RevisionNotFound") {
       fail("expected a branch, tag or commit of it, found no revision {} ({} from {})",
-           formats::quote(name_.revision), status, endpoint_);
+           formats::quote(name_.revision), status, endpoint);
     }
     if (code == "GatedRepo") {
       fail(
           "expected a token that may read it: its owners let in who asks at {}/{}, and {} "
           "({} from the server)",
-          endpoint_, name_.repository, token_words(), status);
+          endpoint, name_.repository, token_words(), status);
     }
     if (status == 401 || code == "RepoNotFound") {
       fail(
           "expected a model at {}, found none that may be read: it does not exist, or is private, "
           "and {} ({} from the server{})",
-          endpoint_, token_words(), status, details);
+          endpoint, token_words(), status, details);
     }
     if (status == 403) {
       fail("expected to be let in to {}, found 403, and {}{}", address, token_words(), details);
@@ -184,7 +201,7 @@ class Pull {
     plan_ = {.repository = name_.repository,
              .revision = name_.revision,
              .commit = listing_.commit,
-             .endpoint = endpoint_,
+             .endpoint = without_password(endpoint_),
              .cache = repository_.cache().string()};
     std::int64_t to_write = 0;
     for (const RemoteFile& file : files_) {
@@ -274,8 +291,8 @@ class Pull {
                             (outcome.fault == Fault::none &&
                              (may_pass(outcome.head.status) || outcome.head.status == 416));
     if (!may_change || !download->try_again(pause_of(outcome.head))) {
-      require(!came, "could not fetch {}: expected {} bytes, found {}", download->address(),
-              download->file().size, download->done());
+      require(!came, "could not fetch {}: expected {} bytes, found {}",
+              without_password(download->address()), download->file().size, download->done());
       refuse(outcome, download->address());
     }
     waiting_.push_back(std::move(download));

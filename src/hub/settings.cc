@@ -28,10 +28,37 @@ bool is_set(const char* name) {
   return std::ranges::find(kTrue, value) != kTrue.end();
 }
 
-/// A path with a leading ~ replaced by the home folder.
+/// The text with $NAME and ${NAME} replaced by the variables that are set, as Python's
+/// os.path.expandvars has it.
+std::string with_variables(const std::string& text) {
+  const auto is_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+  };
+  std::string found;
+  for (std::size_t i = 0; i < text.size();) {
+    const bool is_braced = text.compare(i, 2, "${") == 0;
+    const std::size_t begin = i + (is_braced ? 2 : 1);
+    std::size_t end = begin;
+    if (text[i] == '$') {
+      while (end < text.size() && (is_braced ? text[end] != '}' : is_of_name(text[end]))) ++end;
+    }
+    const bool is_closed = !is_braced || end < text.size();
+    const char* value =
+        end > begin && is_closed ? std::getenv(text.substr(begin, end - begin).c_str()) : nullptr;
+    if (value == nullptr) {
+      found += text[i++];
+      continue;
+    }
+    found += value;
+    i = end + (is_braced ? 1 : 0);
+  }
+  return found;
+}
+
+/// A path with a leading ~ replaced by the home folder, and variables by their values.
 fs::path expanded(const std::string& path) {
-  if (path != "~" && !path.starts_with("~/")) return path;
-  return from_environment("HOME") + path.substr(1);
+  const bool is_at_home = path == "~" || path.starts_with("~/");
+  return with_variables(is_at_home ? from_environment("HOME") + path.substr(1) : path);
 }
 
 fs::path home() {
@@ -90,6 +117,15 @@ std::string endpoint() {
   require(is_address, "HF_ENDPOINT: expected an address as https://huggingface.co, found {}",
           formats::quote(found));
   return found;
+}
+
+std::string without_password(std::string_view address) {
+  const std::size_t host = address.find("://");
+  if (host == std::string_view::npos) return std::string(address);
+  const std::string_view rest = address.substr(host + 3);
+  const std::size_t at = rest.substr(0, rest.find('/')).rfind('@');
+  if (at == std::string_view::npos) return std::string(address);
+  return std::string(address.substr(0, host + 3)) + std::string(rest.substr(at + 1));
 }
 
 std::chrono::seconds patience() {

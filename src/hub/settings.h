@@ -4,11 +4,12 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 namespace longformer::hub {
 
 /// HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE, else hub in HF_HOME, else huggingface/hub in
-/// XDG_CACHE_HOME or ~/.cache.
+/// XDG_CACHE_HOME or ~/.cache. A leading ~, $NAME and ${NAME} are replaced.
 std::filesystem::path cache_folder();
 
 /// HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE: nothing may be fetched.
@@ -17,6 +18,9 @@ bool is_offline();
 /// HF_ENDPOINT without a slash at its end, else https://huggingface.co. Throws Error for another
 /// thing than an address.
 std::string endpoint();
+
+/// An address for messages: without the name and the password that may stand before its host.
+std::string without_password(std::string_view address);
 
 /// HF_HUB_DOWNLOAD_TIMEOUT, else 10 s: how long nothing may come.
 std::chrono::seconds patience();

@@ -343,10 +343,10 @@ EncoderConfig parse_config(const ConfigReader& original) {
       traits.reserved_positions;
   model.recipe.has_type_table = traits.has_token_types;
   model.type_vocab_size = 2;
+  Index types = defaults.types;
   if (traits.has_token_types) {
-    // Only families of today may go without.
     const Index least = traits.read == nullptr ? 1 : 0;
-    const Index types = config.integer("type_vocab_size", defaults.types, least, kMaxTypes);
+    types = config.integer("type_vocab_size", defaults.types, least, kMaxTypes);
     if (types == 0) model.recipe.has_type_table = false;
     if (types > 0) model.type_vocab_size = types;
   }
@@ -380,6 +380,11 @@ EncoderConfig parse_config(const ConfigReader& original) {
   if (traits.read != nullptr) {
     traits.read(config, model);
     check_consistent(config, model);
+    // Only families of today, and DeBERTa, may go without.
+    const bool may_lack_types = !model.recipe.has_position_table || defaults.types == 0;
+    require(types > 0 || !traits.has_token_types || may_lack_types,
+            "{}: {}: expected an integer from 1 to {}, found 0", config.name(),
+            config.renamed("type_vocab_size"), kMaxTypes);
   }
   read_byte_encoder(config, model);
   require(model.recipe.rotations.empty() || model.head_size() % 2 == 0,

@@ -97,7 +97,7 @@ Family reformer_family() {
       .masked_lm = MaskedLmNames{.dense = {},
                                  .norm = {},
                                  .decoder = "lm_head.decoder",
-                                 .bias = {"lm_head.bias", "lm_head.bias"},
+                                 .bias = {"lm_head.decoder.bias", "lm_head.bias"},
                                  .trains_bias = false},
       .document_dropout = {"classifier_dropout"},
       .choice_dropout = {"classifier_dropout"},

@@ -36,6 +36,17 @@ class HubCache : public ::testing::Test {
                                           {"model.safetensors", 3, kSum}};
 };
 
+TEST_F(HubCache, FilesThatTheHubDoesNotHave) {
+  repository_.prepare();
+  EXPECT_FALSE(repository_.is_known_absent(kCommit, "modules.json"));
+  repository_.mark_absent(kCommit, "modules.json");
+  repository_.mark_absent(kCommit, "modules.json");
+  EXPECT_TRUE(repository_.is_known_absent(kCommit, "modules.json"));
+  EXPECT_FALSE(repository_.is_known_absent(kCommit, "tokenizer.json"));
+  // The place that huggingface_hub looks at.
+  EXPECT_TRUE(fs::is_regular_file(models_ / ".no_exist" / kCommit / "modules.json"));
+}
+
 TEST_F(HubCache, Layout) {
   repository_.prepare();
   EXPECT_TRUE(contents(models_.parent_path() / "CACHEDIR.TAG").starts_with("Signature: 8a477f59"));

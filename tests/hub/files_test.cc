@@ -66,18 +66,33 @@ TEST(HubFiles, BadLists) {
   expect_error(error("[]"), {"o/n"});
   expect_error(error(R"({"sha": "../../x", "siblings": []})"), {"description"});
   expect_error(error(fmt::format(R"({{"sha": "{}"}})", kCommit)), {"list of files"});
-  for (const char* name : {"../x", "/etc/passwd", "a/../../x", "", R"(a\\b)"}) {
-    expect_error(error(answer({name})), {"o/n", "names of files inside"});
-  }
   expect_error(error(answer({"a", "a"})), {"found", "twice"});
-  const std::string no_hash = R"({{"sha": "{}", "siblings": [{{"rfilename": "a"{}}}]}})";
+}
+
+TEST(HubFiles, NamesThatLeadOutAreNoFiles) {
+  for (const char* name : {"../x", "/etc/passwd", "a/../../x", "", R"(a\\b)"}) {
+    const Listing listing = parse_listing(answer({name, "config.json"}), "o/n");
+    ASSERT_EQ(listing.files.size(), 1u) << name;
+    EXPECT_EQ(listing.files[0].name, "config.json");
+  }
+}
+
+TEST(HubFiles, OnlyFilesThatAreReadNeedSizeAndHash) {
+  const std::string no_hash = R"({{"sha": "{0}", "siblings": [{{"rfilename": "{1}"{2}}}, {3}]}})";
+  const std::string others =
+      R"({"rfilename": "config.json", "size": 7, "blobId": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"})";
+  const auto read_with = [&](const char* name, const char* more) {
+    const std::string json = fmt::format(fmt::runtime(no_hash), kCommit, name, more, others);
+    return files_to_read(parse_listing(json, "o/n"), "o/n", [](const RemoteFile&) { return ""; });
+  };
   for (const char* more :
        {"", R"(, "size": 3)",
         R"(, "size": -1, "blobId": "0123456789012345678901234567890123456789")",
         R"(, "size": 3, "blobId": "../../../../../../../../../../../../../x")",
         R"(, "size": 3, "lfs": {"sha256": "0123456789012345678901234567890123456789"})"}) {
-    expect_error(error(fmt::format(fmt::runtime(no_hash), kCommit, more)),
-                 {"size and the hash", "a"});
+    EXPECT_EQ(read_with("runs/a.txt", more).size(), 1u) << more;
+    expect_error(error_of([&] { read_with("tokenizer.json", more); }),
+                 {"o/n", "size and the hash", "tokenizer.json"});
   }
 }
 
@@ -97,14 +112,33 @@ TEST(HubFiles, VocabulariesWithoutTokenizerJson) {
 }
 
 TEST(HubFiles, ShardsOfAnIndex) {
-  EXPECT_EQ(chosen({"config.json", "model.safetensors.index.json", "model-1-of-2.safetensors",
-                    "model-2-of-2.safetensors", "pytorch_model.bin", "other-1.safetensors",
-                    "model-x/model.safetensors"}),
-            Names({"config.json", "model-1-of-2.safetensors", "model-2-of-2.safetensors",
-                   "model.safetensors.index.json"}));
+  const std::string index = R"({"weight_map": {"a": "part1.safetensors", "b": "w/2.safetensors",
+                                               "c": "part1.safetensors"}})";
+  const Names names = {"config.json",       "model.safetensors.index.json",
+                       "part1.safetensors", "w/2.safetensors",
+                       "pytorch_model.bin", "model-fp16-9.safetensors"};
+  EXPECT_EQ(chosen(names, {{"model.safetensors.index.json", index}}),
+            Names({"config.json", "model.safetensors.index.json", "part1.safetensors",
+                   "w/2.safetensors"}));
   EXPECT_EQ(chosen({"config.json", "pytorch_model.bin.index.json", "pytorch_model-1-of-1.bin",
-                    "training_args.bin"}),
+                    "training_args.bin"},
+                   {{"pytorch_model.bin.index.json",
+                     R"({"weight_map": {"a": "pytorch_model-1-of-1.bin"}})"}}),
             Names({"config.json", "pytorch_model-1-of-1.bin", "pytorch_model.bin.index.json"}));
+  for (const char* missing : {"other.safetensors", "../../x", ""}) {
+    const std::string map = fmt::format(R"({{"weight_map": {{"a": "{}"}}}})", missing);
+    expect_error(error_of([&] {
+                   chosen(names, {{"model.safetensors.index.json", map}});
+                 }),
+                 {"o/n", "model.safetensors.index.json", missing});
+  }
+  // The loader says what is wrong with these.
+  for (const char* text :
+       {"{", "[]", "{}", R"({"weight_map": 3})", R"({"weight_map": {"a": 3}})"}) {
+    EXPECT_EQ(chosen(names, {{"model.safetensors.index.json", text}}),
+              Names({"config.json", "model.safetensors.index.json"}))
+        << text;
+  }
 }
 
 TEST(HubFiles, PyTorchWhereThereIsNothingElse) {

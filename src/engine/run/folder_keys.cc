@@ -182,6 +182,22 @@ std::string token_type_note(const Json& config, const std::string& folder,
       path);
 }
 
+/// Another program may have filled a snapshot of the Hub's cache without modules.json.
+std::string missing_modules_note(const std::string& folder) {
+  const fs::path snapshot = fs::path(folder + "/").lexically_normal().parent_path();
+  const fs::path repository = snapshot.parent_path().parent_path();
+  constexpr std::string_view kBegin = "models--";
+  const std::string name = repository.filename().string();
+  const bool is_of_cache =
+      snapshot.parent_path().filename() == "snapshots" && name.starts_with(kBegin);
+  if (!is_of_cache) return {};
+  if (fs::exists(repository / ".no_exist" / snapshot.filename() / "modules.json")) return {};
+  return fmt::format(
+      "{}: no modules.json in the cache, which does not say that the Hub has none: pooling and "
+      "further layers of vectors may be missing; longformer pull fetches them",
+      folder);
+}
+
 }  // namespace
 
 std::string unused_tokenizer_keys(const std::string& folder) {
@@ -209,6 +225,7 @@ std::vector<std::string> unused_sentence_keys(const std::string& folder) {
   const std::string file = folder + "/modules.json";
   const HarmlessKeys pooling = {.always = kPoolingAlways};
   if (!fs::exists(file)) {
+    add(missing_modules_note(folder));
     add_text_keys(folder);
     add(note_of_file(folder + "/1_Pooling/config.json", kPoolingKeys, pooling));
     return notes;

@@ -152,9 +152,11 @@ Json longformer_config(const Conversion& conversion) {
                           "block_size",
                           "num_random_blocks",
                           "use_bias",
-                          "rescale_embeddings"}) {
+                          "rescale_embeddings",
+                          "base_model_type"}) {
     json.erase(key);
   }
+  for (const std::string& key : own_keys(config)) json.erase(key);
   json["model_type"] = "longformer";
   json["attention_window"] = conversion.windows();
   if (!conversion.options.dilations.empty()) json["attention_dilation"] = conversion.dilations();
@@ -497,6 +499,24 @@ void check_blocks(const Conversion& conversion) {
       conversion.target.string(), config.recipe.blocks->size));
 }
 
+/// Says of a source that attends otherwise, and of edges, what the result does not have.
+void tell_other_attention(const Conversion& conversion) {
+  const EncoderConfig& config = conversion.config;
+  if (!conversion.options.note) return;
+  const std::string target = conversion.target.string();
+  if (!conversion.keeps_attention()) {
+    if (config.edges.empty()) return;
+    return conversion.options.note(
+        fmt::format("{}: the result has no edges between {}, which the source has", target,
+                    fmt::join(config.edges, " and ")));
+  }
+  if (own_keys(config).empty()) return;
+  conversion.options.note(fmt::format(
+      "{}: the result has another attention than the source: windows and global tokens instead of "
+      "that of {}; it is not trained with it",
+      target, config.model_type()));
+}
+
 ConvertedFrom convert_checked(const std::string& source_folder, const std::string& target_folder,
                               const ConvertOptions& options, const PlanHead& plan_head) {
   if (!options.merge_adapter.empty()) return merge_adapter(source_folder, target_folder, options);
@@ -522,6 +542,7 @@ ConvertedFrom convert_checked(const std::string& source_folder, const std::strin
       source_folder, conversion.config.model_type());
   check_blocks(conversion);
   check_target(conversion);
+  tell_other_attention(conversion);
   const EncoderConfig& config = conversion.config;
   const Weights source = Weights::open(source_folder, config.family->names);
   ConvertedWeights weights = target_weights(conversion, source);

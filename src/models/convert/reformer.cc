@@ -140,8 +140,12 @@ Tensors reformer_tensors(const Weights& weights, const LanguageModelConfig& conf
   };
   tensors["embedding.weight"] = symbol_rows("embeddings.word_embeddings.weight");
   tensors["output.weight"] = symbol_rows("lm_head.decoder.weight");
-  tensors["output.bias"] = weights.has("lm_head.bias") ? symbol_rows("lm_head.bias")
-                                                       : Tensor::zeros({symbols.count}, DType::f32);
+  // Versions of transformers differ in which of the two they write; where both are there, the
+  // decoder's is in the logits.
+  const bool has_own = weights.has("lm_head.decoder.bias");
+  const std::string bias = has_own ? "lm_head.decoder.bias" : "lm_head.bias";
+  tensors["output.bias"] =
+      weights.has(bias) ? symbol_rows(bias) : Tensor::zeros({symbols.count}, DType::f32);
   const std::string positions = "embeddings.position_embeddings.";
   if (config.positions == Positions::axial) {
     const auto& shape = config.reformer.axial_shape;

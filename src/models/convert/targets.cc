@@ -126,6 +126,16 @@ std::vector<std::string> conversion_targets() {
   return names;
 }
 
+std::vector<std::string> own_keys(const EncoderConfig& config) {
+  std::vector<std::string> keys;
+  const auto* found = std::ranges::find(kTargets, config.model_type(), &ConversionTarget::name);
+  if (found == kTargets.end() || found->write == nullptr) return keys;
+  Json json;
+  found->write(config, json);
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  return keys;
+}
+
 const ConversionTarget& conversion_target(std::string_view name) {
   const auto* found = std::ranges::find(kTargets, name, &ConversionTarget::name);
   const std::vector<std::string> names = conversion_targets();

@@ -30,4 +30,7 @@ std::vector<std::string> conversion_targets();
 /// Throws Error for a name that is no target.
 const ConversionTarget& conversion_target(std::string_view name);
 
+/// Keys of config.json that say how an encoder of one of these kinds attends; none for others.
+std::vector<std::string> own_keys(const EncoderConfig& config);
+
 }  // namespace longformer::models

@@ -43,6 +43,14 @@ const TensorNames& names() {
   return kNames;
 }
 
+Index layers_of(const Weights& weights) {
+  Index layers = 0;
+  while (weights.has(name_in(layers, "query_key_value.weight"))) ++layers;
+  require(layers > 0, "{}: expected tensors of Transformer-XL such as {}, found none",
+          weights.path(), names().file_name(name_in(0, "query_key_value.weight")));
+  return layers;
+}
+
 /// Refuses what a language model of this program does not compute.
 void check_source(const formats::ConfigReader& config, const Weights& weights) {
   const Index type = config.integer("attn_type", 0, 0, 3);
@@ -57,18 +65,12 @@ void check_source(const formats::ConfigReader& config, const Weights& weights) {
             "{}: expected embeddings as wide as the layers, found the projection {}",
             weights.path(), name);
   }
+  // Another model has no symbols either, and needs none.
+  layers_of(weights);
   require(config.has("symbols") || config.has("vocabulary"),
           "{}: symbols: expected the list of bytes that the numbers of the model stand for, which "
           "its own vocabulary orders by how often they occur, found none",
           config.name());
-}
-
-Index layers_of(const Weights& weights) {
-  Index layers = 0;
-  while (weights.has(name_in(layers, "query_key_value.weight"))) ++layers;
-  require(layers > 0, "{}: expected tensors of Transformer-XL such as {}, found none",
-          weights.path(), names().file_name(name_in(0, "query_key_value.weight")));
-  return layers;
 }
 
 /// config.json of the result: sizes as the tensors have them, all else as the source says.

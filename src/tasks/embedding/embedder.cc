@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/hash.h"
 #include "engine/reading/passages.h"
 #include "engine/reading/prompted_text.h"
 #include "engine/reading/reading.h"
@@ -262,6 +263,27 @@ std::uint64_t Embedder::fingerprint() const {
 }
 
 std::uint64_t Embedder::tokenizer_fingerprint() const { return text::fingerprint(tokenizer_); }
+
+std::uint64_t Embedder::settings_fingerprint() const {
+  const models::EncoderConfig& config = model_.implementation().config;
+  const tasks::SentenceModules& modules = modules_->description;
+  std::string said = fmt::format("{} {:a} {:a} {}", models::name_of(config.activation),
+                                 config.layer_norm_eps, config.embedding_scale, modules.lowercase);
+  for (const models::RotaryConfig& rotary : config.recipe.rotations) {
+    said +=
+        fmt::format(" {:a} {} {:a}", rotary.theta, models::name_of(rotary.scaling), rotary.factor);
+  }
+  for (const tasks::VectorModule& module : modules.vector_modules) {
+    const auto* dense = std::get_if<tasks::DenseModule>(&module);
+    if (dense == nullptr) {
+      said += " normalize";
+    } else {
+      said += fmt::format(" dense {} {}", dense->bias,
+                          dense->activation ? models::name_of(*dense->activation) : "none");
+    }
+  }
+  return fnv1a(said);
+}
 
 std::vector<Embedding> Embedder::embed(std::span<const std::string> texts,
                                        const EmbedOptions& options,

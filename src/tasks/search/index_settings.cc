@@ -27,6 +27,9 @@ constexpr const char* kNamesFromFolder = "paths from the folder of the index";
 /// Older indexes do not have it either.
 constexpr const char* kTokenizer = "tokenizer";
 
+/// Indexes that do not have it were made before it was compared.
+constexpr const char* kModules = "modules";
+
 /// The kinds of vectors, in an index that has others than dense ones: older programs, which would
 /// not make them, refuse it.
 constexpr const char* kVectors = "vectors";
@@ -40,7 +43,7 @@ constexpr std::array kSettings = {
     "fingerprint",    "model",   "dtype",          "vector_size",
     "passage_tokens", "context", "overlap_tokens", "overlapping_passages",
     "passage_prompt", kNames,    "similarity",     kVectors,
-    kTokenizer,       kSkipped};
+    kTokenizer,       kModules,  kSkipped};
 
 /// A passage has no more tokens, a vector no more numbers.
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 40, kMostNumbers = 1 << 24;
@@ -86,6 +89,7 @@ Settings settings_of(const Embedder& embedder, const SearchOptions& given) {
   Settings settings = {
       {"fingerprint", fmt::format("{:016x}", embedder.fingerprint())},
       {kTokenizer, fmt::format("{:016x}", embedder.tokenizer_fingerprint())},
+      {kModules, fmt::format("{:016x}", embedder.settings_fingerprint())},
       {"model", embedder.model().info().model_type},
       {"dtype", dtype_of(embedder)},
       {"vector_size", std::to_string(embedder.embedding_size())},
@@ -195,6 +199,10 @@ void check_model(const Settings& found, const Embedder& embedder, const std::str
       !index.has(kTokenizer) || index.text(kTokenizer) == wanted.at(kTokenizer),
       "{}: expected an index of this model, found one that another tokenizer made; make it anew",
       file);
+  require(!index.has(kModules) || index.text(kModules) == wanted.at(kModules),
+          "{}: expected an index of this model, found one of the same weights with other modules, "
+          "or another activation or norm in config.json; make it anew",
+          file);
   require(index.text("dtype") == wanted.at("dtype"),
           "{}: expected an index of vectors made in {}, found one made in {}; ask with --dtype {}",
           file, wanted.at("dtype"), index.text("dtype"), index.text("dtype"));

@@ -51,6 +51,15 @@ class TestConvert:
         # The text is cut at the longest that the model reads: then every token has a row of its own.
         assert same["tokens"] == most and all(layer["relative_error"] < 1e-5 for layer in same["layers"])
 
+    def test_back_to_a_longformer_is_told(self, kind, tmp_path):
+        run("convert", FIXTURES / "tiny_bert", tmp_path / "out", "--to", kind, *KINDS[kind]).works()
+        back = run("convert", tmp_path / "out", tmp_path / "back", "--window", 8).passes()
+        assert "another attention than the source" in back.err and kind in back.err
+        own = {*json.loads((tmp_path / "out" / "config.json").read_text())} - {*json.loads((FIXTURES / "tiny_bert" / "config.json").read_text())}
+        left = {*json.loads((tmp_path / "back" / "config.json").read_text())}
+        assert not left & (own - {"model_type", "architectures"}), left & own
+        assert run("info", tmp_path / "back").works().out.count("unsupported") == 1
+
     def test_report(self, kind, tmp_path):
         text = tmp_path / "text.txt"
         text.write_text("paris is the capital of france . " * 6)

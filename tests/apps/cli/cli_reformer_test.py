@@ -25,6 +25,16 @@ def converted(tmp_path):
     return tmp_path / "lm"
 
 
+def test_the_bias_in_the_logits(tmp_path):
+    """transformers 5.24 writes lm_head.decoder.bias, which it adds, beside lm_head.bias, which it does not."""
+    values = tensors(FIXTURE / "mixed" / "model.safetensors")
+    bias = values.pop("lm_head.bias")
+    shutil.copytree(FIXTURE / "mixed", tmp_path / "new")
+    write_tensors(tmp_path / "new" / "model.safetensors", {**values, "lm_head.decoder.bias": bias + 1, "lm_head.bias": bias})
+    run("convert", tmp_path / "new", tmp_path / "lm", "--to", "longformer-lm").passes()
+    assert np.array_equal(tensors(tmp_path / "lm" / "model.safetensors")["output.bias"], bias + 1)
+
+
 def train(config, text, output, *flags):
     return run("pretrain-lm", "--config", config, text, "--output-dir", output, "--threads", 1,
                "--per-device-train-batch-size", 4, "--gradient-accumulation-steps", 1, *flags)  # fmt: skip

@@ -130,6 +130,40 @@ class TestFiles:
         other = run("embed", model, *corpus, *flags)
         assert other.code == 1 and "the other model" in other.err, other.err
 
+    @pytest.mark.parametrize("file,change", [
+        ("modules.json", lambda modules: modules[:-1]),
+        ("3_Dense/config.json", lambda dense: {**dense, "activation_function": "torch.nn.modules.linear.Identity"}),
+        ("config.json", lambda config: {**config, "hidden_act": "relu"}),
+        ("config.json", lambda config: {**config, "layer_norm_eps": 0.1}),
+        ("sentence_bert_config.json", lambda texts: {**texts, "max_seq_length": 5})])  # fmt: skip
+    def test_equal_weights_that_make_other_vectors_are_refused(self, corpus, tmp_path, file, change):
+        model = tmp_path / "model"
+        shutil.copytree(FIXTURES / "sentence_dense", model)
+        flags = ("--field", "text", "--split", "-o", tmp_path / "v.npy", "--resume")
+        index = ("--index", tmp_path / "i.index", "--mode", "dense", "--passage-tokens", 3, "--field", "text")
+        run("embed", model, *corpus, *flags).passes()
+        run("search", model, corpus[0], *index).passes()
+        before = (tmp_path / "v.npy").read_bytes()
+        text = json.loads((model / file).read_text())
+        assert change(text) != text
+        (model / file).write_text(json.dumps(change(text)))
+        other = run("embed", model, *corpus, *flags)
+        assert other.code == 1 and ("the other model" in other.err or "--max-length '5'" in other.err), other.err
+        assert (tmp_path / "v.npy").read_bytes() == before
+        # Passages are shorter than the longest text in either case.
+        found = run("search", model, corpus[0], *index)
+        assert (found.code == 0) == (file == "sentence_bert_config.json"), found.err
+        assert found.code == 0 or "make it anew" in found.err
+
+    @pytest.mark.parametrize("name", ["v.npy", "v.jsonl", "below/v.npy"])
+    def test_files_would_be_read_by_the_next_run(self, tmp_path, name):
+        (tmp_path / "texts" / "below").mkdir(parents=True)
+        (tmp_path / "texts" / "a.txt").write_text("he was")
+        run("embed", BERT, tmp_path / "texts", "-o", tmp_path / "texts" / name, "--resume").fails(2, "--output", "settings.json", "outside")
+        assert sorted(path.name for path in (tmp_path / "texts").rglob("*")) == ["a.txt", "below"]
+        for _ in range(2):
+            run("embed", BERT, tmp_path / "texts", "-o", tmp_path / "v.npy", "--resume").passes()
+
     def test_null_is_no_id(self, tmp_path):
         (tmp_path / "n.jsonl").write_text('{"id": null, "text": "he was"}\n{"id": null, "text": "she"}\n')
         for _ in range(2):
