@@ -474,8 +474,9 @@ def language_gaps():
                                            ("window", "Adaptive spans"), ("Transformer-XL", "BP-Transformer"), ("Reformer", "window"),
                                            ("Performer", "dense, sinusoidal"), (counts, "Adaptive spans")],
                      also=named("costs", **equal), **equal)  # fmt: skip
-    yield from pairs("equal time", [("dense", "window"), ("Transformer-XL", "LSTM"), ("Compressive", "LSTM"), ("Performer", "LSTM"),
-                                    ("LSTM", "window")], experiment="time")  # fmt: skip
+    yield from pairs("equal time", [("dense", "window"), ("LSTM", "window"), ("Transformer-XL", "window"), ("Compressive", "window"),
+                                    ("window", "Adaptive spans"), ("BP-Transformer", "window"), ("Reformer", "window"),
+                                    ("Performer", "dense, sinusoidal")], experiment="time")  # fmt: skip
     for size in (0.25, 4):
         keys = {"experiment": "data", "megabytes": size, "characters": 3_000_000}
         columns = [run | keys | {"seed": 0} for run in trivial("data") if run["column"] == size]
@@ -505,6 +506,15 @@ def other_gaps():
         yield "another attention (nats)", more, less, *(values_of(moved, row, lambda run: run["loss_512"]) for row in (more, less))
 
 
+def target_gaps():
+    for target in (1024, 4096):
+        runs = [run for run in rows_of("long_targets") if run["target"] == target]
+        for less in ("4,096 means", "1,024 means"):
+            found = [values_of(runs, row, lambda run: run["values"]) for row in ("all tokens", less)]
+            if all(found):
+                yield f"texts of {target:,} words", "all tokens", less, *found
+
+
 def feature_gaps():
     """Draws of features share nothing, so they are compared unpaired; one draw is enough for what has no features."""
     runs = [run for run in rows_of("features") if run["experiment"] == "layers"]
@@ -521,7 +531,7 @@ def feature_gaps():
 def gaps():
     """All gaps of which the page speaks."""
     rows, lines = [], []
-    for paired, found in ((True, [*language_gaps(), *other_gaps()]), (False, list(feature_gaps()))):
+    for paired, found in ((True, [*language_gaps(), *other_gaps(), *target_gaps()]), (False, list(feature_gaps()))):
         for where, more, less, first, second in found:
             rows.append(where)
             lines.append(rule.Line(f"{more} − {less}", "", rule.gap(first, second, paired), 3))

@@ -145,15 +145,15 @@ bool is_to_be_fetched(const std::string& name) {
 
 std::string fetched_model(const std::string& name, const PullOptions& options) {
   if (!is_to_be_fetched(name)) return find_model(name);
-  // What is there in part is completed, not replaced by a newer one.
+  // A part of a snapshot is completed, not replaced by a newer one.
   const hub::ModelName parts = hub::model_name(name);
   const fs::path part = snapshot_of(parts);
   const std::string commit = part.filename().string();
   try {
     return pull_model(part.empty() ? name : parts.repository + "@" + commit, options).folder;
   } catch (const Error& error) {
-    // What the cache has may be all that is wanted: a tokenizer without weights, or a model whose
-    // other files nobody knows.
+    // The cache may have all that is wanted: a tokenizer without weights, or a model whose other
+    // files nobody knows.
     if (part.empty()) throw;
     if (options.note) options.note(error.what());
     return find_model(name);

@@ -271,6 +271,28 @@ void note_unused_keys(const ConfigReader& config, EncoderConfig& model) {
   model.unused_keys += note;
 }
 
+/// Rows of the table of token types.
+Index read_token_types(const ConfigReader& config, const EncoderDefaults& defaults,
+                       EncoderConfig& model) {
+  const EncoderTraits& traits = model.traits();
+  model.recipe.has_type_table = traits.has_token_types;
+  model.type_vocab_size = 2;
+  if (!traits.has_token_types) return model.type_vocab_size;
+  const Index least = traits.read == nullptr ? 1 : 0;
+  const Index types = config.integer("type_vocab_size", defaults.types, least, kMaxTypes);
+  if (types == 0) model.recipe.has_type_table = false;
+  if (types > 0) model.type_vocab_size = types;
+  return types;
+}
+
+/// Only families of today, and DeBERTa, may go without.
+void check_token_types(const ConfigReader& config, Index types, const EncoderDefaults& defaults,
+                       const EncoderConfig& model) {
+  const bool may_lack_them = !model.recipe.has_position_table || defaults.types == 0;
+  require(types > 0 || may_lack_them, "{}: {}: expected an integer from 1 to {}, found 0",
+          config.name(), config.renamed("type_vocab_size"), kMaxTypes);
+}
+
 }  // namespace
 
 Activation activation_of(const ConfigReader& config, const std::string& key,
@@ -341,15 +363,7 @@ EncoderConfig parse_config(const ConfigReader& original) {
       config.integer("max_position_embeddings", defaults.max_position_embeddings, 1,
                      kMaxPositions) +
       traits.reserved_positions;
-  model.recipe.has_type_table = traits.has_token_types;
-  model.type_vocab_size = 2;
-  Index types = defaults.types;
-  if (traits.has_token_types) {
-    const Index least = traits.read == nullptr ? 1 : 0;
-    types = config.integer("type_vocab_size", defaults.types, least, kMaxTypes);
-    if (types == 0) model.recipe.has_type_table = false;
-    if (types > 0) model.type_vocab_size = types;
-  }
+  const Index types = read_token_types(config, defaults, model);
   model.layer_norm_eps = number_within(config, "layer_norm_eps", defaults.layer_norm_eps, 1.0);
   model.pad_token_id =
       config.integer("pad_token_id", defaults.pad_token_id, 0, model.vocab_size - 1);
@@ -380,11 +394,7 @@ EncoderConfig parse_config(const ConfigReader& original) {
   if (traits.read != nullptr) {
     traits.read(config, model);
     check_consistent(config, model);
-    // Only families of today, and DeBERTa, may go without.
-    const bool may_lack_types = !model.recipe.has_position_table || defaults.types == 0;
-    require(types > 0 || !traits.has_token_types || may_lack_types,
-            "{}: {}: expected an integer from 1 to {}, found 0", config.name(),
-            config.renamed("type_vocab_size"), kMaxTypes);
+    check_token_types(config, types, defaults, model);
   }
   read_byte_encoder(config, model);
   require(model.recipe.rotations.empty() || model.head_size() % 2 == 0,

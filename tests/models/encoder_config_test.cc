@@ -1,5 +1,6 @@
 // config.json of encoders: the class defaults of `transformers`, what is written, and the error of
 // each bad value.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -421,6 +422,24 @@ TEST(EncoderConfig, ReadsWhatIsWritten) {
   EXPECT_EQ(config.layer_norm_eps, 1e-5);
   EXPECT_FALSE(config.tie_word_embeddings);
   EXPECT_EQ(config.architecture, "LongformerForMaskedLM");
+}
+
+/// The table of the file would be left out, without a word.
+TEST(EncoderConfig, TablesOfTokenTypesHaveRows) {
+  for (const char* type : {"bert", "roberta", "electra", "longformer", "big_bird", "linformer",
+                           "performer", "blockwise", "sparse"}) {
+    SCOPED_TRACE(type);
+    const std::string config = fmt::format(
+        R"({{"model_type": "{}", "type_vocab_size": 0, "projected_length": 8, "pattern": "fixed", "stride": 8,
+             "summary": 2, "blocks": 2, "base_model_type": "bert"}})",
+        type);
+    expect_error(error_of([&] { parsed(config); }), {"type_vocab_size", "found 0"});
+  }
+  for (const char* type : {"nomic_bert", "deberta-v2"}) {
+    EXPECT_FALSE(parsed(fmt::format(R"({{"model_type": "{}", "type_vocab_size": 0}})", type))
+                     .recipe.has_type_table)
+        << type;
+  }
 }
 
 TEST(EncoderConfig, ReportsEachBadValue) {
