@@ -488,7 +488,7 @@ def language_gaps():
         yield from pairs("stages", [(f"{kind}, 512", f"{kind}, 128, then 512"), (f"{kind}, 512", f"{kind}, 128, 256, 512")],
                          experiment="stages")  # fmt: skip
     arranged = [(name, f"{name}, dilated") for name in ("growing", "constant", "falling")] + [("falling", "growing"), ("constant", "growing")]
-    yield from pairs("windows, test novel", arranged, experiment="windows")
+    yield from pairs("windows, test novel", [*arranged, ("constant", "convolutions")], experiment="windows")
     yield from pairs("windows, validation", arranged[:3], bpc, experiment="windows")
     yield from pairs("where attention goes", [("Transformer-XL", "mean"), ("convolution, attention loss", "mean")], experiment="shares")
     yield from pairs("compression", [("Transformer-XL", "mean, rate 4, 128:128"), ("most-used, none", "mean, rate 4, 128:128"),
