@@ -142,8 +142,6 @@ void bind_embedding(nb::module_& module) {
                    [](const PythonEmbedder& self) { return name_of(self.object().kinds()); })
       .def_prop_ro("scores_mean",
                    [](const PythonEmbedder& self) { return self.object().scores_mean(); })
-      .def_prop_ro("embedding_size",
-                   [](const PythonEmbedder& self) { return self.object().embedding_size(); })
       .def(
           "size",
           [](const PythonEmbedder& self, std::optional<std::int64_t> truncate_dim) {

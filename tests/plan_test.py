@@ -14,8 +14,7 @@ import plan  # noqa: E402
 
 ENTRIES = plan.entries()
 #: Rows whose names a script puts together.
-MADE = {"compare_long_targets": tuple(f"{means} means, late" for means in ("4,096", "1,024", "256")),
-        "longer_input": ("512 words", "2048 words", "8192 words", "2048 words, split", "2048 words, extended"),
+MADE = {"longer_input": ("512 words", "2048 words", "8192 words", "2048 words, split", "2048 words, extended"),
         "articles": ("512 tokens", "2048 tokens", "8192 tokens"),
         "classification": ("4,096, longformer-minilm-4096",)}  # fmt: skip
 #: A script that adds its row to a file of results, unless the row is called "breaks".
@@ -47,7 +46,7 @@ def test_rows_are_those_of_the_script(entry):
 def names_of(script, name):
     """Keys of a table of rows in a script, where its module needs no package."""
     plan.import_scripts()
-    if script.stem not in ("language_models", "character_lm", "questions", "hotpotqa", "candidates", "triviaqa"):
+    if script.stem not in ("language_models", "character_lm", "questions", "hotpotqa", "candidates", "triviaqa", "long_targets"):
         return []
     found = getattr(__import__(script.stem), name, {})
     return [key for table in found.values() for key in table] if name == "PLAIN" else found

@@ -98,14 +98,6 @@ std::string even(const std::string& text) {
   return number && *number % 2 == 0 ? "" : "expected an even number, found " + in_quotes(text);
 }
 
-/// "512", or "64, 128" where the layers differ.
-std::string windows_of(const FolderInfo& info) {
-  const auto& windows = info.windows;
-  const bool same =
-      std::adjacent_find(windows.begin(), windows.end(), std::not_equal_to<>()) == windows.end();
-  return same ? std::to_string(windows.front()) : fmt::format("{}", fmt::join(windows, ", "));
-}
-
 /// A model with rotary positions stays what it was.
 void tell_of_length(const ConvertFlags& flags, const ConvertedFrom& before, const FolderInfo& after,
                     Output& output) {
@@ -177,8 +169,8 @@ void run(const ConvertFlags& flags, Messages& messages) {
       "{} ({}, {} tokens) is now {} ({}, {} tokens, window {}, receptive field {} tokens to each "
       "side, {} in {}).\n",
       source, before.model_type, grouped(before.max_tokens), flags.target, after.architecture,
-      grouped(after.max_tokens), windows_of(after), grouped(after.receptive_field), after.dtype,
-      after.weights_file));
+      grouped(after.max_tokens), values_of_layers(after.windows), grouped(after.receptive_field),
+      after.dtype, after.weights_file));
   if (after.max_text_tokens > 0) {
     output.write(fmt::format(
         "Documents of up to {0} tokens are as before; longer ones, and global "

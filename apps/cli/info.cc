@@ -16,15 +16,11 @@ namespace longformer::cli {
 
 namespace {
 
-/// "3 on 2 heads", or "1, 2 on 0, 2 heads" where the layers differ.
+/// "3 on 2 of 12 heads in each layer", or "1, 2 on 0, 2 of 12 heads …" where the layers differ.
 std::string dilations_text(const FolderInfo& info) {
-  const auto short_text = [](const std::vector<std::int64_t>& values) {
-    const bool same = std::ranges::count(values, values.front()) == std::ssize(values);
-    return same ? std::to_string(values.front()) : fmt::format("{}", fmt::join(values, ", "));
-  };
-  const std::string heads = short_text(info.dilated_heads);
   return fmt::format("{} on {} of {} in each layer (not in transformers)",
-                     short_text(info.dilations), heads, counted(info.heads, "head"));
+                     values_of_layers(info.dilations), values_of_layers(info.dilated_heads),
+                     counted(info.heads, "head"));
 }
 
 std::string windows_text(const std::vector<std::int64_t>& windows) {

@@ -166,6 +166,11 @@ std::string bound_text(double fraction, int digits) {
   return fraction > 1 ? "≥ 1" : fmt::format("{:.{}f}", fraction, digits);
 }
 
+std::string values_of_layers(std::span<const std::int64_t> values) {
+  const bool same = std::ranges::count(values, values.front()) == std::ssize(values);
+  return same ? std::to_string(values.front()) : fmt::format("{}", fmt::join(values, ", "));
+}
+
 std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
   if (number == 1) return fmt::format("1 {}", one);
   return many.empty() ? fmt::format("{} {}s", grouped(number), one)

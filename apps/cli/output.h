@@ -96,6 +96,9 @@ std::string on_one_line(std::string_view text);
 std::string bytes_text(double bytes);
 /// 12345678 as "12,345,678".
 std::string grouped(std::int64_t number);
+
+/// One value of each layer, of which there is one at least: "512", or "64, 128" where they differ.
+std::string values_of_layers(std::span<const std::int64_t> values);
 /// A fraction of a bound: "0.87", and "≥ 1" above it, where part of the weights stays in cache.
 std::string bound_text(double fraction, int digits = 2);
 /// "1 document", "2,000 documents"; `many` where it is not `one` and an s.

@@ -35,12 +35,7 @@ def document(generator, words, facts):
     first = 0 if words == LONG else generator.randrange(max(TARGETS.values()) - facts)
     names = NAMES[first:first + facts]
     values = generator.choices(longer_input.VALUES, k=facts)
-    text = generator.choices(longer_input.NOISE, k=words - facts)
-    # No two facts in each other.
-    places = sorted(generator.sample(range(words // 2 - facts), facts))
-    for moved, (place, number) in enumerate(zip(places, generator.sample(range(facts), facts), strict=True)):
-        begin = 2 * place + moved
-        text[begin:begin + 1] = [names[number], values[number]]
+    text = longer_input.with_facts(generator, generator.choices(longer_input.NOISE, k=words - facts), names, values)
     return {"text": " " + " ".join(text), "summary": "".join(f" {name} {value}" for name, value in zip(names, values, strict=True))}
 
 

@@ -28,14 +28,21 @@ MARKS = [f"q{letter}x" for letter in "abcdef"]
 SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 
+def with_facts(generator, text, names, values):
+    """The words with the facts, names and their values, at random places and in random order; each takes the place of a word."""
+    count = len(names)
+    # No two facts in each other.
+    places = sorted(generator.sample(range((len(text) + count) // 2 - count), count))
+    for moved, (place, number) in enumerate(zip(places, generator.sample(range(count), count), strict=True)):
+        begin = 2 * place + moved
+        text[begin:begin + 1] = [names[number], values[number]]
+    return text
+
+
 def document(generator, words):
     text = generator.choices(NOISE, k=words - NAMES)
     values = generator.choices(VALUES, k=NAMES)
-    # No two facts in each other.
-    places = sorted(generator.sample(range(words // 2 - NAMES), NAMES))
-    for moved, (place, number) in enumerate(zip(places, generator.sample(range(NAMES), NAMES), strict=True)):
-        begin = 2 * place + moved
-        text[begin:begin + 1] = [MARKS[number], values[number]]
+    text = with_facts(generator, text, MARKS, values)
     return {"text": " " + " ".join(text), "summary": " " + " ".join(values)}
 
 

@@ -194,6 +194,11 @@ class BatchModel(ABC):
                 left.append(i)
         if left:
             self._check_model()
+        self._fill(left, documents, results, errors)
+        return results, errors
+
+    def _fill(self, left: list[int], documents: list[Any], results: list[Any], errors: list[str | None]) -> None:
+        """Results and errors of the documents at these places."""
         while left:
             try:
                 for i, result in zip(left, self._compute([documents[i] for i in left])):
@@ -207,9 +212,8 @@ class BatchModel(ABC):
                     errors[left.pop(error.document or 0)] = _reason(error)
                     continue
             for i in left:
-                [results[i]], [errors[i]] = self.results([documents[i]])
+                self._fill([i], documents, results, errors)
             break
-        return results, errors
 
 
 class BatchEmbedder(BatchModel):

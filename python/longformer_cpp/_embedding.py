@@ -109,7 +109,7 @@ class Embedder:
     @property
     def embedding_size(self) -> int:
         """Elements of a vector."""
-        return self._native.embedding_size
+        return self._native.size(None)
 
     @property
     def max_length(self) -> int:

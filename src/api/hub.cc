@@ -9,6 +9,7 @@
 #include "formats/json.h"
 #include "formats/weights.h"
 #include "hub/cache.h"
+#include "hub/files.h"
 #include "hub/names.h"
 #include "hub/settings.h"
 #include "longformer/checkpoint.h"
@@ -51,13 +52,7 @@ bool has_whole_weights(const std::string& folder) {
 
 /// Whether the files of a module of modules.json are there; what is malformed is the loader's.
 bool has_module(const fs::path& snapshot, const nlohmann::ordered_json& module) {
-  const auto text = [&](const char* key) {
-    const auto found = module.is_object() ? module.find(key) : module.end();
-    return module.is_object() && found != module.end() && found->is_string()
-               ? found->get<std::string>()
-               : std::string();
-  };
-  const std::string path = text("path"), type = text("type");
+  const std::string path = hub::text_in(module, "path"), type = hub::text_in(module, "type");
   if (path.empty() || type.ends_with(".Normalize")) return true;
   std::error_code absent;
   const bool is_empty = fs::is_empty(snapshot / path, absent);

@@ -45,23 +45,17 @@ constexpr std::array<std::string_view, 4> kWeights = {
 constexpr std::array<std::string_view, 8> kStrangeEndings = {".h5", ".msgpack", ".onnx",    ".gguf",
                                                              ".ot", ".ckpt",    ".mlmodel", ".pth"};
 
-std::string text_in(const Json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 std::int64_t size_in(const Json& object) {
   const auto found = object.find("size");
   const bool is_size = found != object.end() && found->is_number_integer();
   return is_size ? found->get<std::int64_t>() : -1;
 }
 
-/// The file of an entry; one without a name where the entry's leads out of its folder.
-RemoteFile file_of(const Json& entry, const std::string& name) {
+/// The file of an entry; none where its name leads out of the folder.
+std::optional<RemoteFile> file_of(const Json& entry, const std::string& name) {
   require(entry.is_object(), "{}: expected a list of files, found {}", name, shown(entry));
   RemoteFile file{.name = text_in(entry, "rfilename")};
-  if (!is_file_name(file.name)) return {};
+  if (!is_file_name(file.name)) return std::nullopt;
   const auto lfs = entry.find("lfs");
   const bool is_large = lfs != entry.end() && lfs->is_object();
   file.hash = is_large ? text_in(*lfs, "sha256") : text_in(entry, "blobId");
@@ -194,6 +188,12 @@ class Choice {
 
 }  // namespace
 
+std::string text_in(const Json& object, const char* key) {
+  if (!object.is_object()) return {};
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 const RemoteFile* Listing::find(std::string_view name) const {
   const auto found = std::ranges::find(files, name, &RemoteFile::name);
   return found == files.end() ? nullptr : &*found;
@@ -209,9 +209,9 @@ Listing parse_listing(std::string_view json, const std::string& name) {
           "{}: expected the Hub's list of files, found none", name);
   std::set<std::string> names;
   for (const Json& entry : *siblings) {
-    RemoteFile file = file_of(entry, name);
-    if (file.name.empty()) continue;
-    listing.files.push_back(std::move(file));
+    std::optional<RemoteFile> file = file_of(entry, name);
+    if (!file) continue;
+    listing.files.push_back(*std::move(file));
     require(names.insert(listing.files.back().name).second,
             "{}: expected each file once, found {} twice", name, quote(listing.files.back().name));
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,9 @@ namespace longformer::hub {
 /// A folder with none of these is no model and no adapter.
 inline constexpr const char* kConfigurations[] = {"config.json", "modules.json",
                                                   "adapter_config.json"};
+
+/// The text of a member of an object; empty for another value, or where there is no such member.
+std::string text_in(const nlohmann::ordered_json& object, const char* key);
 
 /// Decide how a model is read where they are: a cache that other programs filled may lack them.
 inline constexpr const char* kDecisive[] = {"modules.json", "tokenizer.json"};
