@@ -58,13 +58,9 @@ std::optional<RemoteFile> file_of(const Json& entry, const std::string& name) {
   if (!is_file_name(file.name)) return std::nullopt;
   const auto lfs = entry.find("lfs");
   const bool is_large = lfs != entry.end() && lfs->is_object();
-  file.hash = is_large ? text_in(*lfs, "sha256") : text_in(entry, "blobId");
-  file.size = size_in(is_large && lfs->contains("size") ? *lfs : entry);
-  // Sums of sizes stay far below the end of the numbers.
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 45;
-  const bool is_known =
-      is_hexadecimal(file.hash, is_large ? 64 : 40) && file.size >= 0 && file.size <= kMostBytes;
-  if (!is_known) file.fault = fmt::format("size {} and {}", file.size, quote(file.hash));
+  file.describe(size_in(is_large && lfs->contains("size") ? *lfs : entry),
+                is_large ? text_in(*lfs, "sha256") : text_in(entry, "blobId"));
+  if (is_large && file.hash.size() != 64) file.fault = "no SHA-256 of a large file";
   return file;
 }
 
@@ -78,8 +74,8 @@ std::string joined(const std::string& folder, std::string_view name) {
 /// Choice of files, folder by folder.
 class Choice {
  public:
-  Choice(const Listing& listing, const std::string& name, const ReadFile& read)
-      : listing_(listing), name_(name), read_(read) {}
+  Choice(const Listing& listing, const std::string& name, const FileAnswers& answers)
+      : listing_(listing), name_(name), answers_(answers) {}
 
   std::vector<RemoteFile> files() {
     find_modules();
@@ -104,15 +100,17 @@ class Choice {
     const RemoteFile* file = listing_.find(name);
     if (file == nullptr) return;
     if (name.starts_with("adapter_model.")) has_weights_ = true;
-    check_known(*file);
-    chosen_.push_back(*file);
+    chosen_.push_back(known(*file));
   }
 
-  /// Throws Error for a file that the Hub does not describe.
-  void check_known(const RemoteFile& file) const {
+  /// The file with its size and its hash. Throws Error where nobody gives them.
+  RemoteFile known(RemoteFile file) const {
+    if (!file.fault.empty()) answers_.describe(file);
     require(file.fault.empty(),
-            "{}: expected the size and the hash of {}, as the Hub lists them, found {}", name_,
-            quote(file.name), file.fault);
+            "{}: expected the size and the hash of {}, in the list of files or in the head of its "
+            "answer, found {}",
+            name_, quote(file.name), file.fault);
+    return file;
   }
 
   void add_weights(const std::string& folder) {
@@ -139,8 +137,7 @@ class Choice {
   std::optional<Json> json_of(const std::string& name) const {
     const RemoteFile* file = listing_.find(name);
     if (file == nullptr) return std::nullopt;
-    check_known(*file);
-    return parsed(read_(*file));
+    return parsed(answers_.text(known(*file)));
   }
 
   void add_folder(const std::string& folder) {
@@ -179,7 +176,7 @@ class Choice {
 
   const Listing& listing_;
   const std::string& name_;
-  const ReadFile& read_;
+  const FileAnswers& answers_;
   std::vector<std::string> folders_ = {""};
   std::vector<RemoteFile> chosen_;
   bool encoder_is_below_ = false;
@@ -192,6 +189,16 @@ std::string text_in(const Json& object, const char* key) {
   if (!object.is_object()) return {};
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+void RemoteFile::describe(std::int64_t size_of_it, std::string hash_of_it) {
+  size = size_of_it;
+  hash = std::move(hash_of_it);
+  // Sums of sizes stay far below the end of the numbers.
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 45;
+  const bool is_hash = is_hexadecimal(hash, 64) || is_hexadecimal(hash, 40);
+  const bool is_known = is_hash && size >= 0 && size <= kMostBytes;
+  fault = is_known ? "" : fmt::format("size {} and {}", size, quote(hash));
 }
 
 const RemoteFile* Listing::find(std::string_view name) const {
@@ -219,8 +226,8 @@ Listing parse_listing(std::string_view json, const std::string& name) {
 }
 
 std::vector<RemoteFile> files_to_read(const Listing& listing, const std::string& name,
-                                      const ReadFile& read) {
-  Choice choice(listing, name, read);
+                                      const FileAnswers& answers) {
+  Choice choice(listing, name, answers);
   std::vector<RemoteFile> files = choice.files();
   const bool is_model = std::ranges::any_of(
       kConfigurations, [&](const char* one) { return listing.find(one) != nullptr; });

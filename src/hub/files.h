@@ -37,6 +37,9 @@ struct RemoteFile {
   std::string hash = {};
   /// The size and the hash that the Hub gave where they are none: such a file cannot be fetched.
   std::string fault = {};
+
+  /// What a server says of it: the size in bytes, -1 for none, and the hash in hexadecimal digits.
+  void describe(std::int64_t size_of_it, std::string hash_of_it);
 };
 
 /// A repository at one commit.
@@ -52,15 +55,20 @@ struct Listing {
 /// such answer. `name` stands for the repository in messages.
 Listing parse_listing(std::string_view json, const std::string& name);
 
-/// Gives the text of a small file of the listing.
-using ReadFile = std::function<std::string(const RemoteFile&)>;
+/// Answers for one file of the listing.
+struct FileAnswers {
+  /// The text of a small one.
+  std::function<std::string(const RemoteFile&)> text;
+  /// Describes one that the listing only names, as those of mirrors do.
+  std::function<void(RemoteFile&)> describe;
+};
 
 /// The files that the program reads: configurations, the tokenizer, the weights of the first format
-/// that it takes, and those of the modules that modules.json and router_config.json name, which
-/// `read` gives. Throws Error, with what was found and what makes it readable, where there is no
-/// model, weights of other formats alone, a part of the weights is not there, or the Hub gave no
-/// size or hash of a file that is read.
+/// that it takes, and those of the modules that modules.json and router_config.json name. Throws
+/// Error, with what was found and what makes it readable, where there is no model, weights of other
+/// formats alone, a part of the weights is not there, or nobody gives the size and the hash of a
+/// file that is read.
 std::vector<RemoteFile> files_to_read(const Listing& listing, const std::string& name,
-                                      const ReadFile& read);
+                                      const FileAnswers& answers);
 
 }  // namespace longformer::hub

@@ -54,6 +54,29 @@ class TextTransfer : public Transfer {
   std::string address_, text_;
 };
 
+/// What a server says of a file, without the file.
+class HeadTransfer : public TextTransfer {
+ public:
+  using TextTransfer::TextTransfer;
+  bool is_head() const override { return true; }
+};
+
+/// The ETag of a file is its hash; that of one that lies elsewhere has a header of its own.
+std::string hash_in(const AnswerHead& head) {
+  std::string hash = head.header(head.headers.contains("x-linked-etag") ? "x-linked-etag" : "etag");
+  if (hash.starts_with("W/")) hash.erase(0, 2);
+  std::erase(hash, '"');
+  return hash;
+}
+
+std::int64_t size_in(const AnswerHead& head) {
+  const std::string text =
+      head.header(head.headers.contains("x-linked-size") ? "x-linked-size" : "content-length");
+  std::int64_t size = -1;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), size);
+  return fault == std::errc() && end == text.data() + text.size() ? size : -1;
+}
+
 /// Whether the same request may be answered otherwise in a while.
 bool may_pass(long status) { return status == 408 || status == 429 || status >= 500; }
 
@@ -86,7 +109,8 @@ class Pull {
                             in_address(name_.repository, true), in_address(name_.revision))),
         name_.repository);
     files_ = files_to_read(listing_, name_.repository,
-                           [this](const RemoteFile& file) { return text_of(file); });
+                           {.text = [this](const RemoteFile& file) { return text_of(file); },
+                            .describe = [this](RemoteFile& file) { describe(file); }});
     repository_.prepare();
     plan();
     fetch();
@@ -129,10 +153,31 @@ class Pull {
     }
   }
 
+  /// Asks for the head of the file's answer, as huggingface_hub does. A server that keeps the file
+  /// elsewhere says there what it is; a redirect within the server leads to what says it.
+  void describe(RemoteFile& file) {
+    constexpr int kMostRedirects = 10;
+    std::string address = address_of(file);
+    for (int i = 0; i < kMostRedirects; ++i) {
+      HeadTransfer transfer(address);
+      const AnswerHead head = answered(transfer);
+      const std::string to = head.header("location");
+      const bool stays = !head.redirect.empty() && to.starts_with('/') && !to.starts_with("//");
+      if (!stays) return file.describe(size_in(head), hash_in(head));
+      address = head.redirect;
+    }
+  }
+
   /// The text that an address answers with.
   std::string text_at(const std::string& address) {
+    TextTransfer transfer(address);
+    answered(transfer);
+    return transfer.text();
+  }
+
+  /// The head of the answer, after as many tries as may change it.
+  AnswerHead answered(Transfer& transfer) {
     for (int i = 1;; ++i) {
-      TextTransfer transfer(address);
       client_.start(transfer);
       std::vector<Outcome> ended;
       while (ended.empty()) {
@@ -141,10 +186,11 @@ class Pull {
       }
       const Outcome& outcome = ended.front();
       if (outcome.thrown) std::rethrow_exception(outcome.thrown);
-      if (outcome.fault == Fault::none && outcome.head.is_good()) return transfer.text();
+      const bool is_answer = outcome.head.is_good() || !outcome.head.redirect.empty();
+      if (outcome.fault == Fault::none && is_answer) return outcome.head;
       const bool may_change = outcome.fault == Fault::broken ||
                               (outcome.fault == Fault::none && may_pass(outcome.head.status));
-      if (!may_change || i == kMostTries) refuse(outcome, address);
+      if (!may_change || i == kMostTries) refuse(outcome, transfer.address());
       sleep(pause_of(outcome.head).value_or(seconds(i)));
     }
   }

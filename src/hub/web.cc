@@ -86,6 +86,9 @@ struct Running {
   void begin() {
     has_begun = true;
     curl().easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &head.status);
+    const char* redirect = nullptr;
+    curl().easy_getinfo(easy.get(), CURLINFO_REDIRECT_URL, &redirect);
+    if (redirect != nullptr) head.redirect = redirect;
     if (head.is_good()) transfer->begin(head);
   }
 };
@@ -197,7 +200,8 @@ class Client::Implementation {
     set(running, CURLOPT_USERAGENT, "longformer.cpp");
     set(running, CURLOPT_PROTOCOLS_STR, "http,https");
     set(running, CURLOPT_REDIR_PROTOCOLS_STR, options_.allows_plain ? "http,https" : "https");
-    set(running, CURLOPT_FOLLOWLOCATION, 1L);
+    set(running, CURLOPT_NOBODY, running.transfer->is_head() ? 1L : 0L);
+    set(running, CURLOPT_FOLLOWLOCATION, running.transfer->is_head() ? 0L : 1L);
     set(running, CURLOPT_MAXREDIRS, 10L);
     set(running, CURLOPT_NOSIGNAL, 1L);
     set(running, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);

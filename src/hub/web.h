@@ -15,11 +15,13 @@
 
 namespace longformer::hub {
 
-/// The beginning of an answer, that behind the redirects.
+/// The beginning of an answer, that behind the redirects that were followed.
 struct AnswerHead {
   long status = 0;
   /// Names in lower case.
   std::map<std::string, std::string> headers = {};
+  /// The whole address that a redirect names which was not followed.
+  std::string redirect = {};
 
   bool is_good() const { return status >= 200 && status < 300; }
   /// Empty for none.
@@ -33,6 +35,8 @@ class Transfer {
   virtual std::string address() const = 0;
   /// The first byte that is wanted.
   virtual std::int64_t first() const = 0;
+  /// Whether only the head of the first answer is wanted: no bytes, and no redirect is followed.
+  virtual bool is_head() const { return false; }
   /// Before the bytes of a good answer.
   virtual void begin(const AnswerHead& head) = 0;
   virtual void take(std::string_view bytes) = 0;

@@ -22,7 +22,8 @@ using WordScores = std::vector<std::pair<Index, double>>;
 
 class Bm25;
 
-/// The scores are those of FTS5's bm25() to the last bit: the same sums in the same order.
+/// The scores are those of FTS5's bm25(), the same sums in the same order: to the last bit where
+/// compilers do not fuse products and sums (x86-64), else within a few roundings.
 class WordIndex {
  public:
   explicit WordIndex(const Database& database) : database_(database) {}

@@ -28,9 +28,10 @@ std::string answer(const std::vector<std::string>& names) {
 
 std::vector<std::string> chosen(const std::vector<std::string>& names,
                                 const std::map<std::string, std::string>& texts = {}) {
-  const auto read = [&](const RemoteFile& file) { return texts.at(file.name); };
+  const FileAnswers answers = {.text = [&](const RemoteFile& file) { return texts.at(file.name); },
+                               .describe = [](RemoteFile&) { FAIL() << "the list does"; }};
   std::vector<std::string> found;
-  for (const RemoteFile& file : files_to_read(parse_listing(answer(names), "o/n"), "o/n", read)) {
+  for (const auto& file : files_to_read(parse_listing(answer(names), "o/n"), "o/n", answers)) {
     found.push_back(file.name);
   }
   std::ranges::sort(found);
@@ -81,9 +82,11 @@ TEST(HubFiles, OnlyFilesThatAreReadNeedSizeAndHash) {
   const std::string no_hash = R"({{"sha": "{0}", "siblings": [{{"rfilename": "{1}"{2}}}, {3}]}})";
   const std::string others =
       R"({"rfilename": "config.json", "size": 7, "blobId": "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"})";
+  FileAnswers answers = {.text = [](const RemoteFile&) { return ""; },
+                         .describe = [](RemoteFile&) {}};
   const auto read_with = [&](const char* name, const char* more) {
     const std::string json = fmt::format(fmt::runtime(no_hash), kCommit, name, more, others);
-    return files_to_read(parse_listing(json, "o/n"), "o/n", [](const RemoteFile&) { return ""; });
+    return files_to_read(parse_listing(json, "o/n"), "o/n", answers);
   };
   for (const char* more :
        {"", R"(, "size": 3)",
@@ -94,6 +97,12 @@ TEST(HubFiles, OnlyFilesThatAreReadNeedSizeAndHash) {
     expect_error(error_of([&] { read_with("tokenizer.json", more); }),
                  {"o/n", "size and the hash", "tokenizer.json"});
   }
+  // The server may tell what its list does not.
+  const std::string sum(64, 'a');
+  answers.describe = [&](RemoteFile& file) { file.describe(3, sum); };
+  EXPECT_EQ(read_with("tokenizer.json", "").back().hash, sum);
+  answers.describe = [&](RemoteFile& file) { file.describe(3, "67a-5f"); };
+  expect_error(error_of([&] { read_with("tokenizer.json", ""); }), {"size 3", "67a-5f"});
 }
 
 TEST(HubFiles, WhatIsRead) {

@@ -131,12 +131,27 @@ WordScores best_of(WordScores scores, Index most) {
   return scores;
 }
 
+/// Equal to the last bit where no compiler fuses products and sums in its own way, else nearly.
+void expect_equal(const WordScores& scores, const WordScores& wanted) {
+#ifdef __FP_FAST_FMA
+  constexpr double kRounding = 4 * std::numeric_limits<double>::epsilon();
+#else
+  constexpr double kRounding = 0;
+#endif
+  ASSERT_EQ(scores.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(scores[i].first, wanted[i].first);
+    EXPECT_LE(std::abs(scores[i].second - wanted[i].second), kRounding * wanted[i].second);
+  }
+}
+
 void expect_plain_scores(IndexedTexts& texts, WordIndex& index) {
   const Texts terms = texts.terms();
-  const WordScores wanted = plain_scores(texts.tables(), terms);
-  EXPECT_EQ(index.match(terms), wanted) << any_of(terms);
+  SCOPED_TRACE(any_of(terms));
+  const WordScores scores = index.match(terms);
+  expect_equal(scores, plain_scores(texts.tables(), terms));
   for (const Index most : {1, 3, 20, 1000}) {
-    EXPECT_EQ(index.best(terms, most), best_of(wanted, most)) << any_of(terms);
+    EXPECT_EQ(index.best(terms, most), best_of(scores, most)) << most;
   }
 }
 
@@ -170,7 +185,7 @@ TEST(WordIndex, ScoresLongListsAndLongPassages) {
   for (int question = 0; question < 40; ++question) expect_plain_scores(texts, index);
   for (const Index most : {1, 399, 1700, 3000, 100000}) {
     const Texts terms = {"dog", "w20"};
-    EXPECT_EQ(index.best(terms, most), best_of(plain_scores(texts.tables(), terms), most)) << most;
+    EXPECT_EQ(index.best(terms, most), best_of(index.match(terms), most)) << most;
   }
 }
 

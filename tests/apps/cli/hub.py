@@ -72,6 +72,9 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_data(file.data, file, fault, {})
         if path.startswith("/api/models/"):
             return self.answer_api(hub, path.removeprefix("/api/models/"))
+        if hub.relays and not path.startswith("/relay/"):
+            return self.reply(307, b"", {"Location": "/relay" + path})
+        path = path.removeprefix("/relay")
         name, _, rest = path[1:].partition("/resolve/")
         model = self.allowed(hub, name)
         if model is None:
@@ -84,6 +87,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.refuse(404, "EntryNotFound", "Entry not found")
         file = files[file_name]
         headers = {"X-Repo-Commit": commit, "ETag": f'"{file.git}"'}
+        if fault == "no hash":
+            return self.send_data(file.data, file, fault, {**headers, "ETag": '"67a-5f"'})
         if not file.is_large or not hub.redirects:
             return self.send_data(file.data, file, fault, {**headers, "ETag": f'"{file.hash}"'})
         headers |= {"X-Linked-Etag": f'"{file.hash}"', "X-Linked-Size": str(len(file.data))}
@@ -121,6 +126,8 @@ class Handler(BaseHTTPRequestHandler):
                 lfs = {"size": size, "pointerSize": 134}
                 entry["lfs"] = {**lfs, "oid" if kind == "tree" else "sha256": file.hash}
             entries.append(entry)
+        if hub.names_only:
+            entries = [{"rfilename": entry["rfilename"]} for entry in entries]
         found = entries if kind == "tree" else {"_id": "0", "id": name, "sha": commit, "private": False, "siblings": entries}
         return self.reply(200, json.dumps(found).encode(), {"Content-Type": "application/json"})
 
@@ -174,7 +181,7 @@ class Server(ThreadingHTTPServer):
 
 class Hub:
     """`faults[path]` are taken one for each request of the path: a status, "cut:N" (the connection ends after N
-    bytes), "wrong", "more", "norange", "stall". `pause` slows the sending of each 16 KB."""
+    bytes), "wrong", "more", "norange", "stall", "no hash". `pause` slows the sending of each 16 KB."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -183,6 +190,8 @@ class Hub:
         #: Bytes that the listing says of a file, in place of its own.
         self.longer = {}
         self.fault_headers = {}
+        #: The listing has names alone, and files lie behind a redirect on the same server, as on mirrors.
+        self.names_only = self.relays = False
         self.pause, self.stall, self.redirects = 0.0, 3.0, True
         self.servers = []
         for kind in ("hub", "cdn"):
