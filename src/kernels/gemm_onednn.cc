@@ -57,13 +57,16 @@ dnnl::matmul::primitive_desc description_of(const MatmulDescs& d,
 #endif
 }
 
-/// Without code of its own for a processor, oneDNN begins the last rows and columns with C. A long
-/// sum by blocks then rounds at each term (2e-4 of it for 16,384 equal ones).
+/// Whether oneDNN begins sums with C, and does not add it to a sum: a long sum by blocks then
+/// rounds at each term (2e-4 of it for 16,384 equal ones). It does so for a single row, and for the
+/// last rows and columns where it has no code of its own for a processor.
+bool begins_with_c(const GemmShape& s) {
 #ifdef __x86_64__
-constexpr bool kSumsBlocksByThemselves = true;
+  return s.beta != 0 && (s.m == 1 || s.n == 1);
 #else
-constexpr bool kSumsBlocksByThemselves = false;
+  return s.beta != 0;
 #endif
+}
 
 void sgemm_of_team(const GemmShape& s, const float* a, const float* b, float* c) {
   [[maybe_unused]] const auto status =
@@ -205,7 +208,7 @@ void sgemm(const GemmShape& shape, const float* a, const float* b, float* c) {
   cpu_engine();
   const ProvenTeam team(free_threads());
   const NoFork whole;
-  if (shape.beta == 0 || kSumsBlocksByThemselves) return sgemm_of_team(shape, a, b, c);
+  if (!begins_with_c(shape)) return sgemm_of_team(shape, a, b, c);
   GemmShape alone = shape;
   alone.beta = 0;
   alone.ldc = shape.n;
