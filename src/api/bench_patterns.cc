@@ -31,15 +31,21 @@ Tensor trained_tensor(const Shape& shape, DType dtype, std::uint64_t seed, float
 struct Layer {
   std::function<Tensor(const ops::Context&)> forward;
   double flops = 0;
-  /// Inputs and weights.
-  std::int64_t bytes = 0;
-};
+  /// What has gradients.
+  std::vector<Tensor> inputs, weights;
 
-std::int64_t bytes_of(std::span<const Tensor> tensors) {
-  std::int64_t bytes = 0;
-  for (const Tensor& tensor : tensors) bytes += static_cast<std::int64_t>(tensor.bytes());
-  return bytes;
-}
+  std::int64_t bytes() const {
+    std::int64_t bytes = 0;
+    for (const auto* tensors : {&inputs, &weights}) {
+      for (const Tensor& tensor : *tensors) bytes += static_cast<std::int64_t>(tensor.bytes());
+    }
+    return bytes;
+  }
+  /// Gradients of an earlier run would be kept, and added to.
+  void forget_gradients() const {
+    for (const Tensor& input : inputs) input.gradient()->sum = Tensor();
+  }
+};
 
 Layer performer(const AttentionBenchOptions& options, DType dtype) {
   const Shape shape = {options.heads, options.n, options.head_size};
@@ -56,7 +62,9 @@ Layer performer(const AttentionBenchOptions& options, DType dtype) {
   return {[=](const ops::Context& context) {
             return ops::feature_attention(context, spec, inputs, directions);
           },
-          kernels::feature_attention_flops(spec), bytes_of(inputs)};
+          kernels::feature_attention_flops(spec),
+          inputs,
+          {}};
 }
 
 /// E·X, the keys and values of its rows, and what the queries find in them; queries are given.
@@ -90,7 +98,8 @@ Layer linformer(const AttentionBenchOptions& options, DType dtype) {
             return ops::attention(context, spec, query, projected[0], projected[1]);
           },
           2 * slots * n * d + 4 * slots * d * d + 4 * n * slots * d,
-          bytes_of(std::array{query, x, projection}) + bytes_of(weights)};
+          {query, x, projection},
+          {weights.begin(), weights.end()}};
 }
 
 }  // namespace
@@ -109,6 +118,7 @@ BenchResult bench_pattern(const AttentionBenchOptions& options, DType dtype, int
       random_normal_tensor({options.n, options.heads * options.head_size}, 1, 9).to(dtype);
   std::vector<double> times;
   for (int run = 0; run <= options.repeats; ++run) {
+    layer.forget_gradients();
     auto begin = std::chrono::steady_clock::now();
     const Tensor out = layer.forward(context);
     if (backward) {
@@ -128,7 +138,7 @@ BenchResult bench_pattern(const AttentionBenchOptions& options, DType dtype, int
   // On the way back each has a gradient, and so has the result.
   const Index rows = options.n * options.heads * options.head_size;
   result.least_bytes =
-      kProgramBytes + (backward ? 2 : 1) * (layer.bytes + rows * element_size(dtype));
+      kProgramBytes + (backward ? 2 : 1) * (layer.bytes() + rows * element_size(dtype));
   return result;
 }
 
