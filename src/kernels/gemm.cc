@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <tuple>
 #include <unordered_map>
@@ -39,15 +41,7 @@ struct Product {
   memory::desc a, b, c, scratchpad;
 };
 
-/// The product of a shape, compiled once for each number of threads.
-const Product& product_of(const GemmShape& s, DType output, int threads) {
-  using Key = std::tuple<Index, Index, Index, bool, bool, Index, Index, Index, bool, DType, int>;
-  static std::map<Key, Product> products;
-  static std::mutex mutex;
-  const Key key(s.m, s.n, s.k, s.transpose_a, s.transpose_b, s.lda, s.ldb, s.ldc, s.beta != 0,
-                output, threads);
-  const ForkSafeLock lock(mutex);
-  if (const auto found = products.find(key); found != products.end()) return found->second;
+Product compiled(const GemmShape& s, DType output, int threads) {
   const auto strides = [](Index stride, bool transposed) {
     return transposed ? memory::dims{1, stride} : memory::dims{stride, 1};
   };
@@ -62,8 +56,51 @@ const Product& product_of(const GemmShape& s, DType output, int threads) {
     attributes.set_post_ops(post);
   }
   const MatmulPlan plan = onednn::plan_matmul({a, b, memory::desc(), c}, attributes, threads);
-  const Product product{Matmul(plan), a, b, c, plan.description.scratchpad_desc()};
-  return products.emplace(key, product).first->second;
+  return {Matmul(plan), a, b, c, plan.description.scratchpad_desc()};
+}
+
+/// Compiled products by their shapes, those that were used last. A training on documents of all
+/// lengths has thousands: 2.6 GB after 820 steps of a MiniLM, had all been kept.
+class Products {
+ public:
+  using Shared = std::shared_ptr<const Product>;
+
+  /// Compiled anew where it is not there.
+  Shared of(const GemmShape& s, DType output, int threads) {
+    const Key key(s.m, s.n, s.k, s.transpose_a, s.transpose_b, s.lda, s.ldb, s.ldc, s.beta != 0,
+                  output, threads);
+    const ForkSafeLock lock(mutex_);
+    const auto found = products_.find(key);
+    if (found != products_.end()) {
+      found->second.last_use = ++uses_;
+      return found->second.product;
+    }
+    const auto product = std::make_shared<const Product>(compiled(s, output, threads));
+    if (products_.size() == kMost) {
+      products_.erase(std::ranges::min_element(
+          products_, {}, [](const auto& entry) { return entry.second.last_use; }));
+    }
+    products_.emplace(key, Entry{product, ++uses_});
+    return product;
+  }
+
+ private:
+  using Key = std::tuple<Index, Index, Index, bool, bool, Index, Index, Index, bool, DType, int>;
+  struct Entry {
+    Shared product;
+    std::uint64_t last_use = 0;
+  };
+  /// A step of one length has some twenty.
+  static constexpr std::size_t kMost = 256;
+
+  std::map<Key, Entry> products_;
+  std::uint64_t uses_ = 0;
+  std::mutex mutex_;
+};
+
+Products::Shared product_of(const GemmShape& shape, DType output, int threads) {
+  static Products products;
+  return products.of(shape, output, threads);
 }
 
 /// Rows of a matrix in fp32, one behind the other.
@@ -163,7 +200,8 @@ void gemm_bf16(const GemmShape& shape, const BFloat16* a, const BFloat16* b, Out
     if (gemm_in_pieces(s, a, b, c)) return;
   }
   const DType output = sizeof(Output) == sizeof(float) ? DType::f32 : DType::bf16;
-  const Product& product = product_of(s, output, free_threads());
+  const Products::Shared shared = product_of(s, output, free_threads());
+  const Product& product = *shared;
   const auto argument = [](const memory::desc& desc, const void* data) {
     return memory(desc, cpu_engine(), const_cast<void*>(data));
   };
@@ -192,7 +230,7 @@ void gemm(const GemmShape& shape, const BFloat16* a, const BFloat16* b, BFloat16
 
 struct PreparedProduct::Prepared {
   GemmShape shape;
-  const Product* product = nullptr;
+  Products::Shared product;
   std::unordered_map<int, memory> arguments;
 };
 
@@ -201,7 +239,7 @@ PreparedProduct::PreparedProduct(const GemmShape& shape) : prepared_(std::make_u
   Prepared& p = *prepared_;
   p.shape = with_strides(shape);
   if (!multiplies_in_bf16(p.shape)) return;
-  p.product = &product_of(p.shape, DType::f32, 1);
+  p.product = product_of(p.shape, DType::f32, 1);
   const auto argument = [](const memory::desc& desc) {
     return memory(desc, cpu_engine(), DNNL_MEMORY_NONE);
   };

@@ -163,6 +163,8 @@ class ProvenTeam {
 const dnnl::engine& cpu_engine() {
   static const dnnl::engine engine = [] {
     cap_isa();
+    // oneDNN keeps the last products too, 1,024 unless told otherwise (57 kB each and more).
+    dnnl::set_primitive_cache_capacity(256);
     return dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return engine;

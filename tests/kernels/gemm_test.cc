@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "core/memory.h"
 
 namespace longformer::kernels::gemm_test {
 namespace {
@@ -130,6 +131,22 @@ TEST(SumsOfProducts, BlocksOfALongSumDoNotAddUpTheirRounding) {
       ASSERT_LE(std::abs(found / sum - 1), 2e-5) << m << " × " << n;
     }
   }
+}
+
+/// A training on documents of all lengths multiplies thousands of shapes.
+TEST(SumsOfProducts, ManyShapesTakeNoMoreMemory) {
+  constexpr Index kColumns = 64;
+  const std::vector<BFloat16> a(at(kColumns * 4096)), b(at(kColumns * kColumns));
+  std::vector<float> c(at(kColumns * 4096));
+  const auto multiply_shapes = [&](Index first, Index last) {
+    for (Index m = first; m < last; ++m) {
+      gemm({.m = m, .n = kColumns, .k = kColumns}, a.data(), b.data(), c.data());
+    }
+  };
+  multiply_shapes(2, 1400);
+  const std::size_t before = resident_bytes();
+  multiply_shapes(1400, 3200);
+  EXPECT_LE(resident_bytes(), before + (std::size_t{24} << 20));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, Products, testing::Values("fp32", "bf16_to_fp32", "bf16"),
