@@ -31,7 +31,7 @@ Tensor trained_tensor(const Shape& shape, DType dtype, std::uint64_t seed, float
 struct Layer {
   std::function<Tensor(const ops::Context&)> forward;
   double flops = 0;
-  /// What has gradients.
+  /// Tensors that have gradients.
   std::vector<Tensor> inputs, weights;
 
   std::int64_t bytes() const {

@@ -54,7 +54,7 @@ class TextTransfer : public Transfer {
   std::string address_, text_;
 };
 
-/// What a server says of a file, without the file.
+/// The head of the answer for a file, without the file.
 class HeadTransfer : public TextTransfer {
  public:
   using TextTransfer::TextTransfer;
