@@ -377,9 +377,15 @@ namespace {
 
 /// oneDNN sums one to three rows behind groups of six, and a single row, in an order of their own
 /// below AVX-512; four are summed like six. A single row in bf16 has such an order where AVX-512
-/// has no instructions for bf16.
+/// has no instructions for bf16. Where it has no code of its own for the processor, all rows behind
+/// groups of six have one.
 Index computed_rows(Index rows, DType compute) {
-  constexpr Index kGroup = 6, kAlike = 4;
+  constexpr Index kGroup = 6;
+#ifdef __x86_64__
+  constexpr Index kAlike = 4;
+#else
+  constexpr Index kAlike = kGroup;
+#endif
   const CpuIsa isa = cpu_isa();
   if (isa >= CpuIsa::avx512) {
     return isa == CpuIsa::avx512 && compute == DType::bf16 ? std::max<Index>(rows, 2) : rows;

@@ -49,9 +49,11 @@ HWY_INLINE Normal NormalOf(FloatVector x) {
   return {hn::IfThenElse(above, hn::Sub(Constant(1), tail), tail), bell};
 }
 
-/// Beyond ±10 tanh is ±1 in fp32, and what it is computed from would be subnormal.
+/// Beyond ±10 tanh is ±1 in fp32, and what it is computed from would be subnormal. A NaN stays,
+/// which Min and Max of NEON would drop.
 HWY_INLINE FloatVector TanhOf(FloatVector x) {
-  return hn::Tanh(kFloat, hn::Max(Constant(-10), hn::Min(Constant(10), x)));
+  const auto most = Constant(10);
+  return hn::Tanh(kFloat, hn::IfThenElse(hn::Gt(hn::Abs(x), most), hn::CopySign(most, x), x));
 }
 
 HWY_INLINE FloatVector SigmoidOf(FloatVector x) {

@@ -80,7 +80,7 @@ Layer layer_of(std::mt19937& random, std::vector<Index> heights, Index in, Index
     layer.weights.push_back(drawn(random, {heights[i], in}));
     layer.biases.push_back(drawn(random, {heights[i]}));
     // The middle one of three has no addition, as that of keys.
-    const bool is_plain = i == 1;
+    const bool is_plain = i == 1 || rank == 0;
     layer.a.push_back(is_plain ? Tensor() : drawn(random, {rank, in}));
     layer.b.push_back(is_plain ? Tensor() : drawn(random, {heights[i], rank}));
   }
@@ -191,7 +191,7 @@ TEST(PackedLinearWithAdditions, RowsDoNotDependOnTheirNumber) {
   };
   for (const DType dtype : {DType::f32, DType::bf16}) {
     for (const Index in : {40, 768}) {
-      for (const Index rank : {1, 5, 8}) {
+      for (const Index rank : {0, 1, 5, 8}) {
         Layer layer = layer_of(random, {24, 24, 24}, in, rank);
         for (auto* tensors : {&layer.weights, &layer.a, &layer.b}) {
           for (Tensor& tensor : *tensors) {
