@@ -223,7 +223,7 @@ TEST(WordIndex, FollowsOthersAndItself) {
   const auto expect_plain = [&] {
     const WordScores wanted = plain_scores(tables, terms);
     for (const PassageStore* one : {&store, &other}) {
-      EXPECT_EQ(one->match(terms), wanted);
+      expect_equal(one->match(terms), wanted);
       EXPECT_EQ(one->known(WordQuery("cat")).reach, other.known(WordQuery("cat")).reach);
     }
   };
@@ -257,7 +257,7 @@ TEST(WordIndex, FollowsWordsThatAreMadeAgain) {
   tables.run("UPDATE passages SET text = text || ' and far away' WHERE id <= 2");
   tables.run("INSERT INTO words (words) VALUES ('rebuild')");
   EXPECT_NE(store.match(Texts{"run"}), before);
-  EXPECT_EQ(store.match(Texts{"run"}), plain_scores(tables, {"run"}));
+  expect_equal(store.match(Texts{"run"}), plain_scores(tables, {"run"}));
 }
 
 TEST(WordIndex, ReadsDamagedTablesWithoutHarm) {
