@@ -411,7 +411,9 @@ const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType result, bool 
   Kernel kernel;
   kernel.rows = rows;
   kernel.threads = threads;
-  kernel.computed_rows = computed_rows(rows, p.compute);
+  // Slabs, which are for AMX, lie behind each other without padding.
+  const bool is_whole = p.options.slabs.in * p.options.slabs.out == 1;
+  kernel.computed_rows = is_whole ? computed_rows(rows, p.compute) : rows;
   const MatmulPlan plan = p.describe(kernel.computed_rows, computed_output, weights, sharing);
   const auto& description = plan.description;
   kernel.first = Matmul(plan);
@@ -430,8 +432,7 @@ const PackedLinear::Kernel& PackedLinear::kernel(Index rows, DType result, bool 
     kernel.parts = p.share_columns(kernel.computed_rows, computed_output, threads);
   }
   // Padded rows and shared columns are those of one slab.
-  assert(p.options.slabs.in * p.options.slabs.out == 1 ||
-         (kernel.parts.empty() && kernel.computed_rows == rows));
+  assert(is_whole || kernel.parts.empty());
   kernel.output = output;
   kernel.result = result;
   for (const Packed::Addition& addition : p.additions) {
