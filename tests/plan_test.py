@@ -16,7 +16,7 @@ ENTRIES = plan.entries()
 #: Rows whose names a script puts together.
 MADE = {"longer_input": ("512 words", "2048 words", "8192 words", "2048 words, split", "2048 words, extended"),
         "articles": ("512 tokens", "2048 tokens", "8192 tokens"),
-        "classification": ("4,096, longformer-minilm-4096",)}  # fmt: skip
+        "classification": ("4,096, longformer-minilm-4096", "512, all reviews", "4,096, longformer-minilm-4096, all reviews")}  # fmt: skip
 #: A script that adds its row to a file of results, unless the row is called "breaks".
 SCRIPT = """
 import argparse, json, pathlib

@@ -124,12 +124,16 @@ def by_vectors(program, model, work, flags):
     return say
 
 
-def all_reviews(_, test):
-    """The linear SVM with all 25,000 reviews to learn from, where the models of the table have the 400 longest."""
+def all_reviews(work):
+    """The linear SVM with all 25,000 reviews to learn from, where other models of the table have the 400 longest, and all of the
+    test part by length."""
     import classification
 
-    rows = classification.reviews("train")
-    return words("svm")(([row["text"] for row in rows], [row["label"] for row in rows]), test)
+    train, long, test = (labelled(work / f"imdb-{part}.jsonl") for part in ("train-all", "test", "test-all"))
+    said = words("svm")(train, (long[0] + test[0], None))
+    examples = [{"text": text, "label": label} for text, label in zip(*test)]
+    parts = {"whole": classification.by_length(examples, said[len(long[0]):])}
+    return figures(long[1], said[:len(long[0])]) | {"parts": parts}
 
 
 def class_runs(work, model):
@@ -149,7 +153,8 @@ def class_runs(work, model):
             yield run(table, name, 0, lambda _, kind=kind: words(kind))
             yield run(table, f"{name}, first 2,500 characters", 0, lambda _, kind=kind: words(kind, BEGINNING))
         if table == "imdb":
-            yield run(table, "TF-IDF, linear SVM, all 25,000 reviews to train", 0, lambda _: all_reviews)
+            key = {"table": table, "row": "TF-IDF, linear SVM, all 25,000 reviews to train", "seed": 0}
+            yield experiment.Run(key, lambda _: all_reviews(work))
         for seed in range(1, BAG_SEEDS + 1):
             yield run(table, "bag as in fastText", seed, lambda _, seed=seed: bag(seed))
         yield run(table, "vector of the first 512 tokens, logistic regression", 0,

@@ -174,11 +174,29 @@ def classification(task, short, long):
     if task == "imdb":
         metrics.reverse()
     trained, words = "4,096, longformer-minilm-4096", "TF-IDF, logistic regression"
+    rows = load("classification", experiment=task)
+    named = [("512", short), ("4,096", long), (trained, "–")]
+    all_reviews = []
+    if task == "imdb":
+        named += [(f"{name}, all reviews", "–") for name in ("512", trained)]
+        all_reviews = [Pair(f"{trained}, all reviews", "TF-IDF, linear SVM, all 25,000 reviews to train", "> 0", paired=False)]
     return with_gaps(
-        task, load("classification", experiment=task), [("512", short), ("4,096", long), (trained, "–")],
+        task, rows, named,
         [Pair("4,096", "512", f"{long - short:+.3f}"), Pair(trained, "4,096"), Pair("4,096", words, "> 0"), Pair(trained, words, "> 0"),
-         Pair("512", f"{words}, first 2,500 characters", "> 0"), Pair("4,096", "bag as in fastText", "> 0", paired=False)],
-        metrics)  # fmt: skip
+         Pair("512", f"{words}, first 2,500 characters", "> 0"), Pair("4,096", "bag as in fastText", "> 0", paired=False), *all_reviews],
+        metrics) + by_length([*rows, *trivial(task)])  # fmt: skip
+
+
+def by_length(rows):
+    """Accuracy of rows that were tested on a whole part, by the length of the documents."""
+    rows = [row for row in rows if "parts" in row]
+    if not rows:
+        return ""
+    counts = {name: count for name, (_, count) in next(iter(rows[0]["parts"].values())).items()}
+    lines = [[f"{row['row']}, seed {row['seed']}" + (", cut at 512 tokens" if cut == "512" else ""), *(f"{share:.4f}" for share, _ in parts.values())]
+             for row in rows for cut, parts in row["parts"].items()]  # fmt: skip
+    header = ["", *(f"{name} ({count:,})" for name, count in counts.items())]
+    return "\n\nAccuracy on the whole test part, by length (long: more than 2,500 characters); larger is better:\n\n" + table(header, lines)
 
 
 def questions():
