@@ -38,7 +38,8 @@ struct RemoteFile {
   /// The size and the hash that the Hub gave where they are none: such a file cannot be fetched.
   std::string fault = {};
 
-  /// Takes from a server's answer the size in bytes, -1 for none, and the hash in hexadecimal digits.
+  /// Takes from a server's answer the size in bytes, -1 for none, and the hash in hexadecimal
+  /// digits.
   void describe(std::int64_t size_of_it, std::string hash_of_it);
 };
 
