@@ -207,7 +207,8 @@ TEST(PackedLinearWithAdditions, RowsDoNotDependOnTheirNumber) {
             const Numbers some =
                 run(packed, x.slice_rows(0, rows), {.dtype = dtype}, DType::f32, all_threads);
             EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()))
-                << rows << " rows of " << in << ", rank " << rank;
+                << rows << " rows of " << in << ", rank " << rank << ", " << name_of(dtype)
+                << (all_threads ? ", all threads" : "");
           }
         }
       }
