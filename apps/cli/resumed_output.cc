@@ -290,9 +290,10 @@ void ResumedOutput::recover_array() {
                     "its last lines, or name another file with --output",
                     output_, rows_, lines_->path(), wanted, array_->size()));
   }
-  if (array_->size() > wanted) array_->cut(wanted);
+  // The header never has more rows than the file.
   array_->write(0, npy_header(std::array{rows_, columns_}));
   array_->sync();
+  if (array_->size() > wanted) array_->cut(wanted);
 }
 
 bool ResumedOutput::is_done(Document& document) {
