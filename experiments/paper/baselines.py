@@ -27,15 +27,9 @@ import experiment
 
 sys.path.insert(0, str(experiment.ROOT / "experiments" / "compare"))
 
-BEGINNING = 2500
 ORDER = 6
 PIECE = 254
 BAG_WIDTH, BAG_EPOCHS, BAG_RATE, BAG_SEEDS = 100, 25, 0.5, 5
-
-
-def labelled(path):
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return [row["text"] for row in rows], [row["label"] for row in rows]
 
 
 def figures(truth, said):
@@ -129,10 +123,9 @@ def all_reviews(work):
     test part by length."""
     import classification
 
-    train, long, test = (labelled(work / f"imdb-{part}.jsonl") for part in ("train-all", "test", "test-all"))
+    train, long, test = (classification.labelled(work / f"imdb-{part}.jsonl") for part in ("train-all", "test", "test-all"))
     said = words("svm")(train, (long[0] + test[0], None))
-    examples = [{"text": text, "label": label} for text, label in zip(*test)]
-    parts = {"whole": classification.by_length(examples, said[len(long[0]):])}
+    parts = {"whole": classification.by_length(*test, said[len(long[0]):])}
     return figures(long[1], said[:len(long[0])]) | {"parts": parts}
 
 
@@ -141,7 +134,7 @@ def class_runs(work, model):
 
     def run(table, row, seed, make):
         def measure(program):
-            train, test = (labelled(work / f"{table}-{part}.jsonl") for part in ("train", "test"))
+            train, test = (classification.labelled(work / f"{table}-{part}.jsonl") for part in ("train", "test"))
             return figures(test[1], make(program)(train, test))
 
         return experiment.Run({"table": table, "row": row, "seed": seed}, measure)
@@ -151,7 +144,7 @@ def class_runs(work, model):
         yield run(table, "the larger class", 0, lambda _: larger_class)
         for kind, name in (("regression", "TF-IDF, logistic regression"), ("svm", "TF-IDF, linear SVM")):
             yield run(table, name, 0, lambda _, kind=kind: words(kind))
-            yield run(table, f"{name}, first 2,500 characters", 0, lambda _, kind=kind: words(kind, BEGINNING))
+            yield run(table, f"{name}, first 2,500 characters", 0, lambda _, kind=kind: words(kind, classification.LONG_CHARACTERS))
         if table == "imdb":
             key = {"table": table, "row": "TF-IDF, linear SVM, all 25,000 reviews to train", "seed": 0}
             yield experiment.Run(key, lambda _: all_reviews(work))

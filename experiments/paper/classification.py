@@ -32,7 +32,6 @@ TEST_ARTICLES = 129
 IMDB_TRAINED, IMDB_TESTED = 400, 400
 #: About 512 tokens.
 LONG_CHARACTERS = 2500
-TASKS = ("hyperpartisan", "imdb")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,16 +80,22 @@ def reviews(part):
 
 
 def imdb(work):
-    for name, part, count in (("train", "train", IMDB_TRAINED), ("test", "test", IMDB_TESTED), ("train-all", "train", None),
-                              ("test-all", "test", None)):  # fmt: skip
-        examples = reviews(part)[:count]
-        random.Random(SPLIT_SEED).shuffle(examples)
-        write_lines(work / f"imdb-{name}.jsonl", examples)
+    for part, count in (("train", IMDB_TRAINED), ("test", IMDB_TESTED)):
+        whole = reviews(part)
+        for name, examples in ((part, whole[:count]), (f"{part}-all", whole)):
+            random.Random(SPLIT_SEED).shuffle(examples)
+            write_lines(work / f"imdb-{name}.jsonl", examples)
 
 
-def by_length(examples, said):
+def labelled(path):
+    """Texts and labels of a file of examples."""
+    examples = [json.loads(line) for line in path.read_text().splitlines()]
+    return [one["text"] for one in examples], [one["label"] for one in examples]
+
+
+def by_length(texts, labels, said):
     """Accuracy of long reviews, of others and of all, and how many these are."""
-    right = [(len(one["text"]), one["label"] == label) for one, label in zip(examples, said)]
+    right = [(len(text), label == one) for text, label, one in zip(texts, labels, said, strict=True)]
     parts = {"long": [one for one in right if one[0] > LONG_CHARACTERS],
              "other": [one for one in right if one[0] <= LONG_CHARACTERS], "all": right}  # fmt: skip
     return {name: [sum(is_right for _, is_right in part) / len(part), len(part)] for name, part in parts.items()}
@@ -99,12 +104,11 @@ def by_length(examples, said):
 def whole_part(program, folder, work):
     """The test part by length, read whole and cut at 512 tokens."""
     data = work / "imdb-test-all.jsonl"
-    examples = [json.loads(line) for line in data.read_text().splitlines()]
     parts = {}
     for name, flags in (("whole", []), ("512", ["--max-length", 512])):
         predictions = work / f"predictions-{name}.jsonl"
         program("evaluate", folder, data, "--truncate", "--dtype", "bf16", "--predictions", predictions, *flags)
-        parts[name] = by_length(examples, [json.loads(line)["prediction"] for line in predictions.read_text().splitlines()])
+        parts[name] = by_length(*labelled(data), [json.loads(line)["prediction"] for line in predictions.read_text().splitlines()])
     return {"parts": parts}
 
 
@@ -142,7 +146,7 @@ def runs(task, work, all_rows, seeds):
 
 def main():
     parser = experiment.options(__doc__, "classification.jsonl")
-    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("task", choices=tuple(RECIPES))
     parser.add_argument("bert", metavar="BERT")
     parser.add_argument("longformer", metavar="LONGFORMER")
     parser.add_argument("--trained", metavar="FOLDER")
