@@ -31,7 +31,7 @@ WERROR ?= OFF
 SOURCES := $(shell git ls-files --cached --others --exclude-standard '*.h' '*.cc' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help packages browser-packages lint-packages build everything check test debug asan tsan \
+.PHONY: help packages browser-packages lint-packages build everything check test debug asan clang tsan \
         fuzz oracle test-venv corpora-venv clients corpora parity quickstart lint fresh fresh-short fresh-build arm64 \
         install uninstall deb deb-test image-test python wheel bench clean
 
@@ -94,6 +94,11 @@ debug: packages ## Debug build with assertions, and its tests
 	cmake --preset debug
 	cmake --build $(BUILD)/debug -j $(JOBS)
 	ctest --preset debug
+
+clang: lint-packages ## Build with clang, and the C++ tests
+	cmake --preset clang
+	cmake --build $(BUILD)/clang -j $(JOBS)
+	ctest --preset clang | python3 tools/slowest.py $(BUILD)/clang
 
 # The sanitizer cannot see through drivers of OpenCL, whether or not there is one.
 asan: packages ## Build with address and undefined-behaviour sanitizers, and the C++ tests

@@ -49,15 +49,23 @@ HWY_INLINE Normal NormalOf(FloatVector x) {
   return {hn::IfThenElse(above, hn::Sub(Constant(1), tail), tail), bell};
 }
 
-/// Beyond ±10 tanh is ±1 in fp32, and what it is computed from would be subnormal. A NaN stays,
-/// which Min and Max of NEON would drop.
-HWY_INLINE FloatVector TanhOf(FloatVector x) {
-  const auto most = Constant(10);
-  return hn::Tanh(kFloat, hn::IfThenElse(hn::Gt(hn::Abs(x), most), hn::CopySign(most, x), x));
+/// The bound for numbers beyond it. A NaN stays, which Max and Min of NEON would drop.
+HWY_INLINE FloatVector AtLeast(double bound, FloatVector x) {
+  return hn::IfThenElse(hn::Lt(x, Constant(bound)), Constant(bound), x);
+}
+HWY_INLINE FloatVector AtMost(double bound, FloatVector x) {
+  return hn::IfThenElse(hn::Gt(x, Constant(bound)), Constant(bound), x);
 }
 
+/// Beyond ±10 tanh is ±1 in fp32, and what it is computed from would be subnormal. (CopySign in
+/// place of the two bounds is made wrong by clang 14 and 15 for AVX-512.)
+HWY_INLINE FloatVector TanhOf(FloatVector x) {
+  return hn::Tanh(kFloat, AtLeast(-10, AtMost(10, x)));
+}
+
+/// Below −80 it would be subnormal, and Highway's exp is 0 beyond 104.
 HWY_INLINE FloatVector SigmoidOf(FloatVector x) {
-  return hn::Div(Constant(1), hn::Add(Constant(1), hn::Exp(kFloat, hn::Neg(x))));
+  return hn::Div(Constant(1), hn::Add(Constant(1), hn::Exp(kFloat, hn::Neg(AtLeast(-80, x)))));
 }
 
 constexpr double kQuickGelu = 1.702;
@@ -65,7 +73,7 @@ constexpr double kQuickGelu = 1.702;
 /// tanh(log(1 + e)) = e·(e + 2) / (e·(e + 2) + 2) with e = exp(x). Beyond 20 it is 1 in fp32; below
 /// −80 it would be subnormal.
 HWY_INLINE FloatVector TanhOfSoftplus(FloatVector x) {
-  const auto e = hn::Exp(kFloat, hn::Max(Constant(-80), hn::Min(Constant(20), x)));
+  const auto e = hn::Exp(kFloat, AtLeast(-80, AtMost(20, x)));
   const auto part = hn::Mul(e, hn::Add(e, Constant(2)));
   return hn::Div(part, hn::Add(part, Constant(2)));
 }

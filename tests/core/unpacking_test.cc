@@ -80,7 +80,8 @@ TEST(Unpacking, ArchivesThatAreCutOff) {
 TEST(Unpacking, ArchivesThatAreDamaged) {
   for (const auto& [name, archive] : kArchives) {
     SCOPED_TRACE(name);
-    expect_error(error_of([&] { unpacked(archive + "abcdefgh"); }), {"a.txt: ", name});
+    const std::string longer = archive + "abcdefgh";
+    expect_error(error_of([&] { unpacked(longer); }), {"a.txt: ", name});
     // Zeros behind an archive are no data.
     EXPECT_EQ(unpacked(archive + std::string(512, '\0')), "a b c");
     for (std::size_t place = 6; place < archive.size(); ++place) {

@@ -285,7 +285,8 @@ TEST(DocumentFiles, MayHaveHugeParagraphs) {
 
 TEST(Inflated, IsExactlyOfItsSize) {
   const std::string bytes = fixture("harbour.docx");
-  for (const auto& [name, entry] : formats::zip_entries(std::as_bytes(std::span(bytes)), "zip")) {
+  for (const auto& named : formats::zip_entries(std::as_bytes(std::span(bytes)), "zip")) {
+    const formats::ZipEntry& entry = named.second;
     const std::string_view packed(reinterpret_cast<const char*>(entry.packed.data()),
                                   entry.packed.size());
     EXPECT_EQ(inflated(packed, entry.size).size(), entry.size);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "activation_truth.h"
 #include "core/memory.h"
 #include "core/random.h"
 #include "error_testing.h"
@@ -127,9 +128,7 @@ INSTANTIATE_TEST_SUITE_P(All, Products, testing::Values("vectors", "tiles", "clb
                          [](const auto& way) { return std::string(way.param); });
 
 TEST_F(OnDevice, ActivationsEqualThoseOfTheCpu) {
-  for (const auto activation :
-       {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu,
-        Activation::tanh, Activation::quick_gelu, Activation::mish}) {
+  for (const Activation activation : kActivations) {
     const Layers dense = layers(*device_, {40}, 24, 7, activation);
     const Tensor x = random({37, 24}, 3, 10);
     const double off = difference(linear(context_, x, dense.here, DType::f32),

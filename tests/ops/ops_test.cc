@@ -143,10 +143,30 @@ TEST_P(Ops, LinearEqualsPlainLoops) {
   }
 }
 
+/// Products of so many rows have the activation inside where oneDNN has it.
+TEST_P(Ops, ActivationsOfLargeNumbers) {
+  constexpr Index kRows = 250, kWidth = 4;
+  std::vector<float> one(kWidth * kWidth, 0.0f);
+  for (std::size_t i = 0; i < kWidth; ++i) one[i * kWidth + i] = 1;
+  const Tensor w = Tensor::from(one, {kWidth, kWidth}), b = Tensor::zeros({kWidth}, DType::f32);
+  const Tensor x = input(Tensor::from(activation_places(kRows * kWidth), {kRows, kWidth}));
+  const std::vector<float> at = x.to_floats();
+  for (const Activation activation : kActivations) {
+    for (const Tensor& y : {linear(context(), x, packed(w, b, activation), DType::f32),
+                            activated(context(), activation, x)}) {
+      const std::vector<float> values = y.to_floats();
+      for (std::size_t i = 0; i < at.size(); ++i) {
+        const double truth = activation_truth(at[i], activation);
+        const double share = GetParam().dtype == DType::f32 ? 3e-6 : 1.0 / 128;
+        ASSERT_TRUE(std::abs(values[i] - truth) <= share * std::max(1.0, std::abs(truth)))
+            << static_cast<int>(activation) << " of " << at[i] << " is " << values[i];
+      }
+    }
+  }
+}
+
 TEST_P(Ops, ActivationsKeepNaN) {
-  for (const Activation activation :
-       {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::silu,
-        Activation::tanh, Activation::quick_gelu, Activation::mish}) {
+  for (const Activation activation : kActivations) {
     const Tensor x = input(Tensor::from(std::vector<float>(37, NAN), {37, 1}));
     for (const float value : activated(context(), activation, x).to_floats()) {
       ASSERT_TRUE(std::isnan(value)) << static_cast<int>(activation);

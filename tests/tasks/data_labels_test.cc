@@ -280,7 +280,9 @@ TEST_F(LabelsTest, ComposedAndDecomposedNamesAreOneClass) {
 }
 
 TEST_F(LabelsTest, ColumnsOfOneClassAreToldAndAgree) {
-  for (const auto& [composed, decomposed] : kForms) {
+  for (const auto& forms : kForms) {
+    // clang 14 has no lambdas that use names of a structured binding.
+    const std::string composed = forms.composed, decomposed = forms.decomposed;
     SCOPED_TRACE(composed);
     const std::vector<Strings> pairs = {
         {composed, decomposed}, {decomposed, composed}, {composed, composed}};
