@@ -115,7 +115,8 @@ std::vector<RetrievedPart> Retrieval::parts(const std::string& question) {
   };
   std::vector<RetrievedPart> found =
       retrieved_parts(*index_, embedder_ ? &*embedder_ : nullptr, query, flags_.options);
-  for (RetrievedPart& part : found) part.file = names_->shown(part.file);
+  ShownNames shown(*names_);
+  for (RetrievedPart& part : found) part.file = shown(part.file);
   return found;
 }
 

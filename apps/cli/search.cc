@@ -223,7 +223,8 @@ class SearchRun {
       query.within = names_.within(flags_.query.within, index());
       query.filter = filter_;
       answer.hits = open_.embedder ? index().query(*open_.embedder, query) : index().query(query);
-      for (SearchHit& hit : answer.hits) hit.file = names_.shown(hit.file);
+      ShownNames shown(names_);
+      for (SearchHit& hit : answer.hits) hit.file = shown(hit.file);
     } catch (const Error& error) {
       tell_failure("query", question, error, messages_, results_);
       return;
@@ -281,7 +282,8 @@ void manage(const SearchFlags& flags, Messages& messages) {
   std::string text;
   if (flags.list) {
     std::vector<IndexedDocument> documents = index.list(names.stored(flags.query.filter));
-    for (IndexedDocument& document : documents) document.name = names.shown(document.name);
+    ShownNames shown(names);
+    for (IndexedDocument& document : documents) document.name = shown(document.name);
     text += documents_text(documents, is_json);
   }
   if (flags.statistics) text += statistics_text(index, flags.index, is_json);

@@ -32,8 +32,6 @@ class IndexNames {
   std::string stored_as(const std::string& name, std::span<const IndexedDocument> documents) const;
   /// Shows the document of this name by what its file was called.
   void call(const std::string& name, const std::string& file);
-  /// A path that leads from the working folder to the file, or the name of what is no file.
-  std::string shown(const std::string& name) const;
   /// Path from here to a name, whether or not there is a file.
   std::string path_from_here(const std::string& name) const;
   /// The whole path of a name.
@@ -56,8 +54,24 @@ class IndexNames {
   std::vector<std::string> stored(std::vector<std::string> filter) const;
 
  private:
+  friend class ShownNames;
+
   std::filesystem::path here_, folder_;
   std::map<std::string, std::string> called_;
+};
+
+/// Names of documents here and now: a path that leads from the working folder to the file, or the
+/// name of what is no file. Looks once for a file that many documents are from.
+class ShownNames {
+ public:
+  explicit ShownNames(const IndexNames& names) : names_(names) {}
+
+  std::string operator()(const std::string& name);
+
+ private:
+  const IndexNames& names_;
+  /// Empty for files that are not there.
+  std::map<std::string, std::string> paths_;
 };
 
 /// The whole path of a file or folder, through no links but, at its end, to a file.

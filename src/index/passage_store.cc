@@ -122,6 +122,14 @@ void append_gap(std::string& text, const NewPassage& gap, Index from, Index to) 
   }
 }
 
+/// Ids with their places, in the order of the ids: rows are read from front to back.
+std::vector<std::pair<Index, Index>> ascending(std::span<const Index> ids) {
+  std::vector<std::pair<Index, Index>> sorted;
+  for (Index i = 0; i < std::ssize(ids); ++i) sorted.emplace_back(ids[at(i)], i);
+  std::ranges::sort(sorted);
+  return sorted;
+}
+
 }  // namespace
 
 std::string text_hash(std::string_view text) { return fmt::format("{:016x}", fnv1a(text)); }
@@ -406,13 +414,13 @@ std::vector<Index> PassageStore::passages_of(Index document) const {
 }
 
 std::vector<std::string> PassageStore::document_names(std::span<const Index> passages) const {
-  std::vector<std::string> names;
+  std::vector<std::string> names(passages.size());
   Statement row = database_.prepare(
       "SELECT name FROM documents WHERE id = (SELECT document FROM passages WHERE id = ?)");
-  for (const Index id : passages) {
+  for (const auto& [id, i] : ascending(passages)) {
     require(row.bind(1, id).step(), "{}: expected passage {}, found none; make the index anew",
             file(), id);
-    names.emplace_back(row.text(0));
+    names[at(i)] = row.text(0);
     row.run();
   }
   return names;
@@ -605,7 +613,7 @@ void PassageStore::require_of_all_passages(Index count) const {
 }
 
 std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const {
-  std::vector<PassageRow> passages;
+  std::vector<PassageRow> passages(ids.size());
   const Snapshot snapshot(database_);
   std::optional<Statement> places;
   if (has_places_) places = place_rows();
@@ -613,10 +621,10 @@ std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const
       fmt::format("SELECT documents.name, begin, end, text, document, {} FROM passages JOIN "
                   "documents ON documents.id = passages.document WHERE passages.id = ?",
                   metadata_.has_tables() ? "documents.metadata" : "NULL"));
-  for (const Index id : ids) {
+  for (const auto& [id, i] : ascending(ids)) {
     require(row.bind(1, id).step(), "{}: expected passage {}, found none; make the index anew",
             file(), id);
-    PassageRow& passage = passages.emplace_back();
+    PassageRow& passage = passages[at(i)];
     passage = {.document = std::string(row.text(0)),
                .begin = row.integer(1),
                .end = row.integer(2),
@@ -634,17 +642,15 @@ std::vector<PassageRow> PassageStore::passages(std::span<const Index> ids) const
 std::vector<float> PassageStore::vectors(std::span<const Index> ids, Index width) const {
   const std::size_t size = static_cast<std::size_t>(width) * sizeof(float);
   std::vector<float> vectors(ids.size() * static_cast<std::size_t>(width));
-  auto* next = reinterpret_cast<std::byte*>(vectors.data());
   const Snapshot snapshot(database_);
   Statement row = database_.prepare("SELECT vector FROM vectors WHERE passage = ?");
-  for (const Index id : ids) {
+  for (const auto& [id, i] : ascending(ids)) {
     const bool found = row.bind(1, id).step();
     const auto bytes = found ? row.bytes(0) : std::span<const std::byte>();
     require(bytes.size() == size,
             "{}: passage {}: expected a vector of {} numbers, found {} bytes; make the index anew",
             file(), id, width, bytes.size());
-    std::memcpy(next, bytes.data(), size);
-    next += size;
+    std::memcpy(vectors.data() + i * width, bytes.data(), size);
     row.run();
   }
   require(all_finite(vectors), "{}: expected finite vectors, found others; make the index anew",

@@ -110,22 +110,25 @@ void IndexNames::call(const std::string& name, const std::string& file) {
   called_[name] = plain_name(file);
 }
 
-std::string IndexNames::shown(const std::string& name) const {
-  const std::string file = without_line(name);
-  for (const std::string& one : {name, file}) {
-    if (const auto called = called_.find(one); called != called_.end()) {
-      return called->second + name.substr(one.size());
-    }
-  }
-  return is_there(path(name)) || is_there(path(file)) ? path_from_here(name) : name;
-}
-
 std::string IndexNames::path_from_here(const std::string& name) const {
   return is_no_file(name) ? name : path_from(path(name), here_);
 }
 
 fs::path IndexNames::path(const std::string& name) const {
   return (folder_ / name).lexically_normal();
+}
+
+std::string ShownNames::operator()(const std::string& name) {
+  const std::string file = without_line(name);
+  for (const std::string& one : {name, file}) {
+    if (const auto called = names_.called_.find(one); called != names_.called_.end()) {
+      return called->second + name.substr(one.size());
+    }
+  }
+  const auto [path, is_new] = paths_.try_emplace(file);
+  if (is_new && is_there(names_.path(file))) path->second = names_.path_from_here(file);
+  if (!path->second.empty()) return path->second + name.substr(file.size());
+  return is_there(names_.path(name)) ? names_.path_from_here(name) : name;
 }
 
 bool IndexNames::is_around(const std::string& folder) const {
