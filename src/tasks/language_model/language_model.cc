@@ -299,6 +299,15 @@ void LanguageModel::generate(const std::string& prompt, const GenerateOptions& o
   const tasks::Symbols& symbols = implementation_->symbols;
   std::vector<std::int32_t> next = ids_of_prompt(symbols, prompt);
   require(!next.empty(), OptionName("prompt"), "expected text of at least one token, found none");
+  // Nothing is written that an error would follow.
+  const Index longest = model.config().max_positions;
+  require(longest == 0 || std::ssize(next) <= longest, OptionName("prompt"),
+          "expected at most {} tokens, as the model has so many positions, found {}", longest,
+          next.size());
+  const Index most = longest - std::ssize(next) + 1;
+  require(longest == 0 || options.characters <= most, OptionName("characters"),
+          "expected at most {} behind a prompt of {}, as the model has {} positions, found {}",
+          most, next.size(), longest, options.characters);
   MemoryPool memory;
   const ops::Context context = implementation_->context(memory);
   models::State past = model.start(context.dtype);

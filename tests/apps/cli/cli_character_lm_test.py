@@ -325,6 +325,20 @@ class TestGenerate:
         process.stdout.close()
         assert process.wait(timeout=60) in (0, 1, -signal.SIGPIPE, 128 + signal.SIGPIPE)
 
+    def test_nothing_is_written_beyond_the_positions(self, tmp_path):
+        found = 0
+        for config in sorted(FIXTURES.glob("*_lm/*/config.json")):
+            settings = json.loads(config.read_text())
+            if settings.get("positions") not in ("learned", "grid"):
+                continue
+            most = settings["max_position_embeddings"] - 3
+            assert len(run("generate", config.parent, "--prompt", "abcd", "-n", most).works().out) == most
+            refused = run("generate", config.parent, "--prompt", "abcd", "-n", most + 1).fails(2, f"at most {most} behind")
+            assert refused.out == ""
+            run("generate", config.parent, "--prompt", "abcd" * 20, "-n", 1).fails(2, "prompt", f"at most {most + 3} tokens")
+            found += 1
+        assert found >= 6
+
     def test_bad_input(self):
         run("generate", MODEL, "--prompt", "Ab").fails(1, "prompt", "byte 0", "text8")
         run("generate", MODEL, "--temperature", -1).fails(2, "--temperature")
