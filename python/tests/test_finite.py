@@ -13,14 +13,14 @@ import longformer_cpp
 
 #: Ids with the separators of the two kinds of questions.
 LONG = np.array([*range(5, 11), 2, 2, 3, *range(9, 20)])
-ENCODERS = ["tiny_longformer", "tiny_longformer_classifier", "tiny_longformer_qa", "tiny_longformer_mlm",
-            "tiny_longformer_choice", "tiny_bert", "tiny_bert_tagger", "tiny_roberta", "tiny_xlm_roberta",
-            "tiny_distilbert", "tiny_distilbert_classifier", "tiny_electra", "tiny_electra_choice",
+WRITERS = sorted(f"tiny_{name}" for name in ("led", "bart", "mbart", "pegasus", "pegasus_x", "bigbird_pegasus"))
+#: Its head reads marks of facts.
+MULTI_HOP = "tiny_longformer_multi_hop"
+ENCODERS = [*sorted(path.name for path in FIXTURES.glob("tiny_*") if path.name not in (*WRITERS, MULTI_HOP)),
             *sorted(f"efficient/{path.name}" for path in (FIXTURES / "efficient").iterdir())]  # fmt: skip
-WRITERS = ["tiny_led", "tiny_bart"]
 LANGUAGE_MODELS = [f"character_lm/{name}" for name in ("tied", "untied")]
-LANGUAGE_MODELS += sorted(f"memory_lm/{path.name}" for path in (FIXTURES / "memory_lm").iterdir()
-                          if path.name != "transformer_xl")  # fmt: skip
+LANGUAGE_MODELS += sorted(f"{kind}/{path.name}" for kind in ("memory_lm", "pattern_lm")
+                          for path in (FIXTURES / kind).iterdir() if path.name != "transformer_xl")  # fmt: skip
 
 
 def tensors_of(folder):

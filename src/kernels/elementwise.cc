@@ -228,19 +228,11 @@ void AddColumnSums(const ColumnSums& columns, DType dtype, float* sums) {
   AddColumnSumsTyped<float>(columns, sums);
 }
 
-/// BFloat16(x) of each; StoreFloats would make a zero of some NaN.
+/// BFloat16(x) of each.
 void Narrow(const float* from, BFloat16* to, Index count) {
-  const Word word;
   const Index lanes = LaneCount();
   Index i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    const auto value = LoadFloats(from + i);
-    const auto quiet = hn::Or(hn::BitCast(word, value), hn::Set(word, 0x400000u));
-    StoreFloats(
-        hn::IfThenElse(hn::IsNaN(value),
-                       hn::BitCast(kFloat, hn::And(quiet, hn::Set(word, 0xffff0000u))), value),
-        to + i);
-  }
+  for (; i + lanes <= count; i += lanes) StoreFloats(LoadFloats(from + i), to + i);
   for (; i < count; ++i) to[i] = BFloat16(from[i]);
 }
 

@@ -156,7 +156,8 @@ LossSum row_cross_entropy(const Tensor& logits, Index column, std::span<const Ro
     slopes.assign(rows.size(), 0.0);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const auto value = static_cast<double>(values[rows[i] * stride]);
-      loss.sum -= uniform * value;
+      // A logit of −∞ must not meet a factor of 0.
+      if (uniform > 0) loss.sum -= uniform * value;
       slopes[i] = std::exp(value - all) - uniform;
     }
     for (const Index row : choice.right) {

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -66,6 +67,7 @@ struct AdamWFactors {
 /// a gradient would shrink until every step computes with subnormal numbers.
 constexpr float kNegligibleMean = 1e-30f;
 constexpr float kNegligibleSquare = 1e-36f;
+constexpr float kNoMean = std::numeric_limits<float>::max();
 
 float without_negligible(float moment, float limit) {
   return std::abs(moment) < limit ? 0.0f : moment;
@@ -77,8 +79,10 @@ void move_adamw(float* __restrict p, const float* __restrict gradients, float* _
   const AdamWFactors f = factors;
   for (Index i = 0; i < count; ++i) {
     const float g = f.scale * gradients[i];
-    const float mean = without_negligible(f.beta1 * m[i] + f.rest1 * g, kNegligibleMean);
     const float square = without_negligible(f.beta2 * v[i] + f.rest2 * g * g, kNegligibleSquare);
+    // Without its square a mean would be divided by epsilon alone, however small that is.
+    const float limit = square == 0.0f ? kNoMean : kNegligibleMean;
+    const float mean = without_negligible(f.beta1 * m[i] + f.rest1 * g, limit);
     p[i] = f.keep * p[i] - f.rate * mean / (std::sqrt(square) * f.root + f.epsilon);
     m[i] = mean;
     v[i] = square;

@@ -32,12 +32,16 @@ HWY_INLINE FloatVector LoadFloats(const BFloat16* from) {
 
 HWY_INLINE void StoreFloats(FloatVector value, float* to) { hn::StoreU(value, Float(), to); }
 
-// Highway 1.0.3 demotes to bf16 by truncation; models need rounding to nearest even.
+// Highway 1.0.3 demotes to bf16 by truncation; models need rounding to nearest even, and a NaN, of
+// which rounding could make a zero.
 HWY_INLINE void StoreFloats(FloatVector value, BFloat16* to) {
   const Word du;
   const auto word = hn::BitCast(du, value);
   const auto odd = hn::And(hn::ShiftRight<16>(word), hn::Set(du, 1));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(word, hn::Set(du, 0x7fff)), odd));
+  const auto raised = hn::Add(hn::Add(word, hn::Set(du, 0x7fff)), odd);
+  const auto quiet = hn::Or(word, hn::Set(du, 0x400000));
+  const auto is_nan = hn::RebindMask(du, hn::IsNaN(value));
+  const auto rounded = hn::ShiftRight<16>(hn::IfThenElse(is_nan, quiet, raised));
   const hn::RebindToSigned<Word> di;
   hn::StoreU(hn::DemoteTo(HalfWord(), hn::BitCast(di, rounded)), HalfWord(),
              reinterpret_cast<std::uint16_t*>(to));

@@ -35,10 +35,10 @@ HWY_INLINE V SoftmaxWeight(D d, V x) {
   series = hn::MulAdd(series, rest, hn::Set(d, 1.6666665459e-1f));
   series = hn::MulAdd(series, rest, hn::Set(d, 5.0000001201e-1f));
   series = hn::Add(hn::MulAdd(hn::Mul(series, rest), rest, rest), hn::Set(d, 1.0f));
-  // The exponent is added in the bits; those of a NaN are shifted out.
+  // The exponent is added in the bits, which would make a number of some NaN.
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(word, shifted));
   const auto scaled = hn::BitCast(d, hn::Add(hn::BitCast(word, series), exponent));
-  return hn::IfThenZeroElse(is_negligible, scaled);
+  return hn::IfThenZeroElse(is_negligible, hn::IfThenElse(hn::IsNaN(x), x, scaled));
 }
 
 }  // namespace HWY_NAMESPACE

@@ -349,9 +349,25 @@ const std::string& Weights::stored_name(const std::string& name) const {
   return found == stored_names_.end() ? name : found->second;
 }
 
+std::string Weights::file_name(const std::string& name) const {
+  if (const auto found = stored_names_.find(name); found != stored_names_.end()) {
+    return found->second;
+  }
+  const std::string own = tensor_names_.file_name(name);
+  // A prefix goes with a part of the model, so a tensor that is missing has that of its neighbours.
+  for (const std::string& part : {name.substr(0, name.find('.') + 1), std::string("encoder.")}) {
+    const auto near = stored_names_.lower_bound(part);
+    if (near == stored_names_.end() || !near->first.starts_with(part)) continue;
+    const std::string without = tensor_names_.file_name(near->first);
+    if (!near->second.ends_with(without)) continue;
+    return near->second.substr(0, near->second.size() - without.size()) + own;
+  }
+  return own;
+}
+
 const Shape& Weights::shape(const std::string& name) const {
   const auto found = tensors_.find(name);
-  require(found != tensors_.end(), "{}: expected a tensor {}, found none", name_, name);
+  require(found != tensors_.end(), "{}: expected a tensor {}, found none", name_, file_name(name));
   return found->second.shape();
 }
 
@@ -510,14 +526,14 @@ void Weights::check_low_rank() const {
 
 const formats::StoredTensor& Weights::checked(const std::string& name, const Shape& shape) const {
   const auto found = tensors_.find(name);
-  require(found != tensors_.end(), "{}: expected a tensor {} of shape {}, found none", name_, name,
-          to_string(shape));
+  require(found != tensors_.end(), "{}: expected a tensor {} of shape {}, found none", name_,
+          file_name(name), to_string(shape));
   const formats::StoredTensor& tensor = found->second;
-  require(tensor.shape() == shape, "{}: tensor {}: expected shape {}, found {}", name_, name,
-          to_string(shape), to_string(tensor.shape()));
+  require(tensor.shape() == shape, "{}: tensor {}: expected shape {}, found {}", name_,
+          file_name(name), to_string(shape), to_string(tensor.shape()));
   require(is_floating(tensor.dtype()) || is_int8(name),
           "{}: tensor {}: expected fp32, fp16, bf16, fp64, or int8 with scales, found {}", name_,
-          name, name_of(tensor.dtype()));
+          file_name(name), name_of(tensor.dtype()));
   return tensor;
 }
 
@@ -566,14 +582,22 @@ Tensor Weights::get_fp32(const std::string& name, const Shape& shape, const Init
   return get(name, shape, init).to(DType::f32);
 }
 
+Tensor Weights::get_finite(const std::string& name, const Shape& shape, const Init& init) const {
+  Tensor tensor = get_fp32(name, shape, init);
+  require(is_recording() || count_nonfinite(tensor) == 0,
+          "{}: tensor {}: expected finite weights, found others", name_, file_name(name));
+  return tensor;
+}
+
 std::vector<Index> Weights::integers(const std::string& name, Index count) const {
   const auto found = tensors_.find(name);
   require(found != tensors_.end() && found->second.shape() == Shape{count},
-          "{}: expected a tensor {} of {} whole numbers, found another or none", name_, name,
-          count);
+          "{}: expected a tensor {} of {} whole numbers, found another or none", name_,
+          file_name(name), count);
   const DType dtype = found->second.dtype();
   require(dtype == DType::i64 || dtype == DType::i32,
-          "{}: tensor {}: expected 32 or 64-bit integers, found {}", name_, name, name_of(dtype));
+          "{}: tensor {}: expected 32 or 64-bit integers, found {}", name_, file_name(name),
+          name_of(dtype));
   const std::vector<std::byte> bytes = found->second.first(at(count));
   std::vector<Index> numbers(at(count));
   if (dtype == DType::i64) {

@@ -210,6 +210,8 @@ class Weights {
 
   /// The name that a tensor has in the file, with its prefix.
   const std::string& stored_name(const std::string& name) const;
+  /// The name that the file has, or would have where there is no such tensor, for messages.
+  std::string file_name(const std::string& name) const;
   /// Throws Error when there is no tensor of this name.
   const Shape& shape(const std::string& name) const;
   /// Dtype of stored(): fp32 for 8-bit numbers.
@@ -230,6 +232,8 @@ class Weights {
   std::vector<Index> integers(const std::string& name, Index count) const;
   /// The weight as fp32.
   Tensor get_fp32(const std::string& name, const Shape& shape, const Init& init) const;
+  /// The weight as fp32, for what is compared: a NaN would get lost in that. Throws Error for one.
+  Tensor get_finite(const std::string& name, const Shape& shape, const Init& init) const;
 
   /// The place of a tensor in the file. Throws Error when it is missing, not floating-point, or of
   /// another shape.

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <string>
 
@@ -307,7 +308,9 @@ TEST(Backends, WhatIsNotFiniteShowsWhereItIsSeen) {
   const AttentionSpec spec = self_attention(300, 1, 16, symmetric(4));
   const std::vector<Index> seen_by = {46, 47, 48, 49, 50, 51, 52, 53, 54};
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const float wrong : {std::nanf(""), INFINITY}) {
+    for (const float wrong :
+         {std::nanf(""), std::bit_cast<float>(0x7fffffffu), std::bit_cast<float>(0xffffffffu),
+          std::bit_cast<float>(0x7fc00001u), INFINITY}) {
       for (const int which : {0, 1, 2}) {
         // Not so for keys: an infinite score has no softmax in some rows, and weight 0 in others.
         if (which == 1 && std::isinf(wrong)) continue;

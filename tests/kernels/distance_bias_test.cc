@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "attention_training_testing.h"
@@ -207,6 +208,20 @@ TEST(DistanceBias, SteepSlopes) {
                                         {.distance_bias = &x.biases});
   expect_forward("slopes", x);
   expect_backward("slopes", x);
+}
+
+TEST(DistanceBias, ANaNOfAnyBitsShows) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::uint32_t bits : {0x7fc00000u, 0x7fffffffu, 0xffffffffu, 0x7fc00001u}) {
+      Biased x(self_attention(90, 1, 16, symmetric(20)), 8, 3, dtype);
+      // One key to the left of a query: all but the first query have it.
+      x.biases.data<float>()[8 + 1] = std::bit_cast<float>(bits);
+      const std::vector<float> out = run(AttentionBackend::fused, x, 1).out.to_floats();
+      Index broken = 0;
+      for (Index row = 0; row < 90; ++row) broken += std::isnan(out[at(row * 16)]) ? 1 : 0;
+      EXPECT_EQ(broken, 89) << name_of(dtype) << " " << bits;
+    }
+  }
 }
 
 TEST(DistanceBias, GradientsOfTheReferenceAreCentralDifferences) {

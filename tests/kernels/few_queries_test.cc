@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -73,6 +74,7 @@ class FewQueries {
   const std::vector<KeySource>& sources() const { return sources_; }
   std::vector<KeySource>& sources() { return sources_; }
   Tensor& keys() { return keys_; }
+  Tensor& values() { return values_; }
 
  private:
   static Tensor random(const std::vector<Index>& shape, std::uint64_t seed, DType dtype) {
@@ -167,10 +169,23 @@ TEST(FewQueries, NoVisibleKeyGivesZerosAndNaNShows) {
   for (std::size_t i = 0; i < 128; ++i) EXPECT_EQ(blind[i], 0.0f);
   EXPECT_NE(blind[130], 0.0f);
   work.sources()[0].visible = nullptr;
-  work.keys().data<float>()[(3 + 150) * 64] = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> spoiled = work.run(1).to_floats();
-  EXPECT_TRUE(std::isnan(spoiled[5]) && std::isnan(spoiled[70]));
-  EXPECT_FALSE(std::isnan(spoiled[130]));
+  const std::vector<float> sound = work.run(1).to_floats();
+  for (const std::uint32_t bits : {0x7fc00000u, 0x7fffffffu, 0xffffffffu, 0x7fc00001u}) {
+    for (Tensor* tensor : {&work.keys(), &work.values()}) {
+      const Tensor kept = tensor->copied();
+      tensor->data<float>()[(3 + 150) * 64 + 5] = std::bit_cast<float>(bits);
+      const std::vector<float> spoiled = work.run(1).to_floats();
+      EXPECT_TRUE(std::isnan(spoiled[5]) && std::isnan(spoiled[64 + 5]));
+      EXPECT_EQ(spoiled[130], sound[130]);
+      // Masked it is not there.
+      std::vector<std::uint8_t> all_but_it(200, 1);
+      all_but_it[150] = 0;
+      work.sources()[0].visible = all_but_it.data();
+      for (const float one : work.run(1).to_floats()) ASSERT_TRUE(std::isfinite(one));
+      work.sources()[0].visible = nullptr;
+      std::copy_n(kept.data<float>(), kept.size(), tensor->data<float>());
+    }
+  }
 }
 
 // ---- Documents with few queries in causal windows ----

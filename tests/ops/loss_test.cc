@@ -252,6 +252,16 @@ TEST(Losses, OfADecoderEqualTheSameInTwoSteps) {
   }
 }
 
+TEST(RowCrossEntropy, ALogitOfMinusInfinityHasNoPart) {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const Tensor logits = Tensor::from(std::vector<float>{kNever, 1, 2}, {3, 1});
+  Tensor gradient = Tensor::zeros({3, 1}, DType::f32);
+  const std::vector<RowChoice> choices = {{.range = {0, 3}, .right = {2}}};
+  const LossSum loss = kernels::row_cross_entropy(logits, 0, choices, {}, gradient);
+  EXPECT_TRUE(std::abs(loss.sum - std::log(1 + std::exp(-1.0))) <= 1e-7) << loss.sum;
+  EXPECT_EQ(gradient.to_floats()[0], 0.0f);
+}
+
 TEST(LogSoftmax, IsThatOfTheDefinition) {
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   for (const Index count : {1, 3, 8, 17, 64, 1023, 1025, 50265}) {

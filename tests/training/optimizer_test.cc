@@ -78,6 +78,24 @@ TEST(AdamW, SixtyStepsAsTorch) {
   }
 }
 
+/// A step is never much longer than the learning rate, however small gradient and epsilon are.
+TEST(AdamW, TinyGradientsMoveNothingFar) {
+  for (const float size : {1e-12f, 1e-15f, 2.9e-17f, 1e-18f, 1e-25f, 1e-38f}) {
+    for (const double epsilon : {1e-8, 1e-20, 1e-30}) {
+      Tensor value = Tensor::from(std::vector<float>(17, 1.0f), {17});
+      Tensor mean = Tensor::zeros({17}, DType::f32), square = Tensor::zeros({17}, DType::f32);
+      const Tensor gradient = Tensor::from(std::vector<float>(17, size), {17});
+      kernels::AdamWStep step = {.learning_rate = 1e-2, .epsilon = epsilon};
+      for (step.step = 1; step.step <= 5; ++step.step) {
+        kernels::adamw_step(value, gradient, mean, square, step);
+      }
+      for (const float one : value.to_floats()) {
+        ASSERT_TRUE(one >= 1 - 5 * 1.2e-2 && one <= 1) << size << ", " << epsilon << ": " << one;
+      }
+    }
+  }
+}
+
 struct AdafactorCase {
   std::string name;
   kernels::AdafactorStep step;

@@ -69,9 +69,10 @@ ClassifierHead::ClassifierHead(const HeadParts& parts, const models::LayerSource
       dropout_(parts.dropout),
       pooling_(parts.recipe.pooling),
       classifier_(classifier(parts, source, width_behind(parts, width), name)) {
+  const std::string pooler = std::string(models::kPooler) + ".weight";
   const bool pools = parts.reads_pooler() && !source.weights.is_recording();
-  require(!pools || source.weights.has(std::string(models::kPooler) + ".weight"),
-          "{} head: expected a tensor {}.weight, found none", name, models::kPooler);
+  require(!pools || source.weights.has(pooler), "{} head: expected a tensor {}, found none", name,
+          source.weights.file_name(pooler));
   if (!parts.block.empty()) {
     block_ = {
         .up = models::linear(source, parts.block + ".intermediate.dense", {parts.block_size, width},

@@ -1,5 +1,8 @@
 #include "kernels/attention/distance_bias.h"
 
+#include <cmath>
+#include <limits>
+
 namespace longformer::kernels {
 namespace {
 
@@ -32,7 +35,11 @@ void DistanceBias::start_head(const Tensor& biases, Index head, Index dilation, 
   dilation_ = dilation;
   steps_ = divide_up(reach_, dilation);
   const float* from = biases.data<float>() + head * biases.dimension(1);
-  for (Index i = 0; i < places(); ++i) row_[i] = factor * from[column(i)];
+  for (Index i = 0; i < places(); ++i) {
+    const float bias = factor * from[column(i)];
+    // Of other NaN, pairs of bf16 would make a zero.
+    row_[i] = std::isnan(bias) ? std::numeric_limits<float>::quiet_NaN() : bias;
+  }
 }
 
 void DistanceBias::scores(std::span<const Index> queries, std::span<const Index> keys, Range range,

@@ -107,13 +107,12 @@ HWY_NOINLINE void AddValues(const T* values, Index head_size, Index stride, Inde
 }
 
 /// Turns scores into weights relative to the highest so far; what earlier sums are multiplied with.
-float Weigh(Query& query, Index count, const std::uint8_t* visible) {
+float Weigh(Query& query, Index count) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const Index lanes = static_cast<Index>(hn::Lanes(Float()));
   float* scores = query.weights.data();
   float top = kNone;
   for (Index key = 0; key < count; ++key) {
-    if (visible != nullptr && visible[key] == 0) scores[key] = kNone;
     // In this order a NaN becomes the maximum and shows in the result.
     top = top >= scores[key] ? top : scores[key];
   }
@@ -139,7 +138,7 @@ float Weigh(Query& query, Index count, const std::uint8_t* visible) {
 /// Up to kTogether queries of one step.
 template <typename T>
 void StepOf(Index queries, const float* query, const T* keys, const T* values, Index head_size,
-            Index count, const std::uint8_t* visible, Query* states, float* out) {
+            Index count, Query* states, float* out) {
   switch (queries) {
     case 1:
       Scores<1>(query, keys, head_size, count, states);
@@ -155,7 +154,7 @@ void StepOf(Index queries, const float* query, const T* keys, const T* values, I
       break;
   }
   std::array<float, kTogether> rescale = {};
-  for (Index q = 0; q < queries; ++q) rescale[q] = Weigh(states[q], count, visible);
+  for (Index q = 0; q < queries; ++q) rescale[q] = Weigh(states[q], count);
   switch (queries) {
     case 1:
       AddValues<1>(values, head_size, head_size, count, states, rescale.data(), out);
@@ -195,12 +194,17 @@ void AttendSource(const Tensor& query, const KeySource& source, Index head, Tens
   std::vector<float> scaled(size), sums(size, 0.0f);
   for (std::size_t i = 0; i < size; ++i) scaled[i] = scale * static_cast<float>(given[i]);
   std::vector<Query> states(static_cast<std::size_t>(source.query_count));
-  for (Index first = 0; first < source.key_count; first += kStepKeys) {
-    const Index count = std::min(kStepKeys, source.key_count - first);
-    const std::uint8_t* visible = source.visible == nullptr ? nullptr : source.visible + first;
+  // Masked keys are left out, as what they hold may be NaN.
+  const auto is_seen = [&](Index key) {
+    return source.visible == nullptr || source.visible[key] != 0;
+  };
+  for (Index first = 0, count = 0; first < source.key_count; first += std::max(count, Index{1})) {
+    const Index most = std::min(kStepKeys, source.key_count - first);
+    for (count = 0; count < most && is_seen(first + count);) ++count;
+    if (count == 0) continue;
     for (Index q = 0; q < source.query_count; q += kTogether) {
       StepOf(std::min(kTogether, source.query_count - q), scaled.data() + q * head_size,
-             keys + first * head_size, values + first * head_size, head_size, count, visible,
+             keys + first * head_size, values + first * head_size, head_size, count,
              states.data() + q, sums.data() + q * head_size);
     }
   }
@@ -289,7 +293,7 @@ void AttendWindow(const AttentionSpec& spec, const AttentionArguments& in, const
   for (Index first = 0; first < window.count; first += kStepKeys) {
     const Index count = std::min(kStepKeys, window.count - first);
     ScoresOfWindow(window, head_size, first, count, state);
-    const float rescale = Weigh(state, count, nullptr);
+    const float rescale = Weigh(state, count);
     AddValues<1>(window.values + first * window.stride, head_size, window.stride, count, &state,
                  &rescale, sums.data());
   }

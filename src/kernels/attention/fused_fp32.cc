@@ -57,6 +57,7 @@ struct Fp32 {
   static HWY_INLINE V SelectAbove(V a, V b, V yes, V no) {
     return hn::IfThenElse(hn::Gt(a, b), yes, no);
   }
+  static HWY_INLINE V KeepNaN(V x, V other) { return hn::IfThenElse(hn::IsNaN(x), x, other); }
   /// The score where first ≤ row < last, else far below every score.
   static HWY_INLINE V KeepInside(V score, V row, V first, V last) {
     const auto inside = hn::And(hn::Le(first, row), hn::Lt(row, last));

@@ -51,9 +51,14 @@ HWY_INLINE typename S::V Exp2(typename S::V x) {
     power = S::MulAdd(power, rest, S::Set(6.9326099e-1f));
     power = S::MulAdd(power, rest, S::Set(9.9992807e-1f));
   }
-  // A NaN is not below and stays.
-  return S::SelectAbove(S::Set(kNegligibleExponent), x, S::Set(0.0f),
-                        S::AddExponent(power, shifted));
+  const auto scaled = S::AddExponent(power, shifted);
+  const auto negligible = S::Set(kNegligibleExponent);
+  // A NaN is not below. Those of bf16 have no low bits, which the exponent would be added to.
+  if constexpr (S::kPack == 1) {
+    return S::SelectAbove(negligible, x, S::Set(0.0f), S::KeepNaN(x, scaled));
+  } else {
+    return S::SelectAbove(negligible, x, S::Set(0.0f), scaled);
+  }
 }
 
 /// Transposes four vectors within each group of four lanes.

@@ -109,6 +109,7 @@ float AttendRowOf(const RowAttention& row, float* out) {
     }
     if (step.count == 0) continue;
     const float raised = highest >= top ? highest : top;
+    if (raised == kNone) continue;
     const float rescale = softmax_weight(highest - raised);
     denominator = denominator * rescale + Weights(step.weights.data(), step.count, raised);
     highest = raised;

@@ -42,6 +42,7 @@ HWY_INLINE V NarrowWeight(D d, V x) {
   auto series = hn::MulAdd(hn::Set(d, 5.51716691e-2f), rest, hn::Set(d, 2.42611122e-1f));
   series = hn::MulAdd(series, rest, hn::Set(d, 6.93260985e-1f));
   series = hn::MulAdd(series, rest, hn::Set(d, 9.99928074e-1f));
+  // A NaN of bf16 has no low bits that the exponent would be added to.
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(word, shifted));
   const auto scaled = hn::BitCast(d, hn::Add(hn::BitCast(word, series), exponent));
   return hn::IfThenZeroElse(is_negligible, scaled);

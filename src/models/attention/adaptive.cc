@@ -30,8 +30,8 @@ AdaptiveAttention::AdaptiveAttention(const LanguageModelConfig& config, Index la
       loss_(config.spans.loss * static_cast<double>(ramp_.longest * config.layers)),
       place_(layer_place(layer)),
       query_key_value_(config, layer, source),
-      spans_(source.weights.get_fp32(name_in(layer, "spans"), {config.heads},
-                                     Init::constant(config.spans.initial))),
+      spans_(source.weights.get_finite(name_in(layer, "spans"), {config.heads},
+                                       Init::constant(config.spans.initial))),
       distances_(source.weights.get_fp32("distance_keys.weight", {ramp_.longest, config.head_size},
                                          Init::normal(1))),
       content_bias_(Tensor::zeros({heads_, head_size_ + 1}, DType::f32)) {

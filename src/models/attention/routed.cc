@@ -207,7 +207,7 @@ RoutedAttention::RoutedAttention(const LanguageModelConfig& config, Index layer,
       query_value_(linear(source, name_in(layer, "query_value"),
                           {2 * heads_ * head_size_, config.hidden_size},
                           {.has_bias = config.attention_bias})),
-      centroids_(source.weights.get_fp32(
+      centroids_(source.weights.get_finite(
           name_in(layer, "centroids"), {heads_, routing_.clusters, head_size_},
           Init::normal(1 / std::sqrt(static_cast<double>(head_size_))))) {
   if (routing_.local_heads > 0) {
