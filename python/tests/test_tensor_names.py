@@ -21,7 +21,7 @@ FOLDERS = [path.parent for path in sorted(FIXTURES.glob("**/config.json")) if is
 
 
 def opener(folder):
-    """What opens the folder, or none."""
+    """The class that opens the folder, or none."""
     for opens in (longformer_cpp.load, longformer_cpp.LanguageModel):
         try:
             opens(folder)

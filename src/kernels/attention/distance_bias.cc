@@ -37,7 +37,7 @@ void DistanceBias::start_head(const Tensor& biases, Index head, Index dilation, 
   const float* from = biases.data<float>() + head * biases.dimension(1);
   for (Index i = 0; i < places(); ++i) {
     const float bias = factor * from[column(i)];
-    // Of other NaN, pairs of bf16 would make a zero.
+    // Pairs of bf16 would make a zero of other NaN.
     row_[i] = std::isnan(bias) ? std::numeric_limits<float>::quiet_NaN() : bias;
   }
 }
