@@ -53,7 +53,10 @@ class BenchTable {
   BenchTable(BenchKind kind, const BenchOutput& output)
       : kind_(kind), format_(output.chosen_format()), output_(output.open()) {}
   void print(const BenchRow& row);
-  void finish() { output_->finish(); }
+  /// Without a row the file stays what it was.
+  void finish() {
+    if (!is_first_) output_->finish();
+  }
 
  private:
   void print_text(const BenchRow& row);

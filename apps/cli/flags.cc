@@ -236,21 +236,27 @@ std::optional<Number> parsed(std::string_view text) {
 }  // namespace
 
 CLI::Option* limited(CLI::Option* option, Range range) {
-  const auto check = [range](const std::string& text) -> std::string {
+  const auto read = [range](std::string& text) -> std::string {
     const auto number = whole_number(text);
-    if (number && *number >= range.least && *number <= range.most) return "";
-    return fmt::format("expected a whole number from {} to {}, found {}", range.least, range.most,
-                       in_quotes(text));
+    if (!number || *number < range.least || *number > range.most) {
+      return fmt::format("expected a whole number from {} to {}, found {}", range.least, range.most,
+                         in_quotes(text));
+    }
+    // CLI11 takes a number that begins with 0 for an octal one.
+    text = std::to_string(*number);
+    return "";
   };
-  return option->check(CLI::Validator(check, ""))->type_name("N");
+  return option->transform(CLI::Validator(read, ""))->type_name("N");
 }
 
-CLI::Validator unsigned_number() {
-  const auto check = [](const std::string& text) -> std::string {
-    if (parsed<std::uint64_t>(text)) return "";
-    return "expected a whole number of at least 0, found " + in_quotes(text);
+CLI::Option* not_negative(CLI::Option* option) {
+  const auto read = [](std::string& text) -> std::string {
+    const auto number = parsed<std::uint64_t>(text);
+    if (!number) return "expected a whole number of at least 0, found " + in_quotes(text);
+    text = std::to_string(*number);
+    return "";
   };
-  return CLI::Validator(check, "");
+  return option->transform(CLI::Validator(read, ""))->type_name("N");
 }
 
 CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,

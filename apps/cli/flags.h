@@ -155,8 +155,8 @@ std::optional<double> real_number(std::string_view text);
 void check_room(const Tokenizer& tokenizer, std::int64_t max_length);
 /// Whether passages cannot be as long as was asked for, which is no fault of a document.
 bool is_about_passages(const Error& error);
-/// Takes the text of an option: a whole number from 0 to 2^64 - 1.
-CLI::Validator unsigned_number();
+/// An option that takes a whole number from 0 to 2^64 - 1.
+CLI::Option* not_negative(CLI::Option* option);
 /// Takes the text of an option: any finite number.
 CLI::Validator finite_number();
 /// Takes the text of an option: a finite number from 0 to `most`, which may be infinite, or below

@@ -19,9 +19,6 @@
 namespace longformer::cli {
 namespace {
 
-/// The largest whole number of an option that names no other.
-constexpr std::int64_t kMostWhole = std::int64_t{1} << 30;
-
 /// A real number within the bounds of a field.
 CLI::Validator real_within(const OptionField& field) {
   if (field.is_above_least) return share_above_0(field.is_below_most);
@@ -81,11 +78,8 @@ class FlagOf {
     return add_number(verb_, name_, *value, range(), help_);
   }
   CLI::Option* operator()(std::uint64_t* value) const {
-    return verb_
-        .add_option_function<std::uint64_t>(
-            name_, [value](const std::uint64_t& given) { *value = given; }, help_)
-        ->check(unsigned_number())
-        ->type_name("N");
+    return not_negative(verb_.add_option_function<std::uint64_t>(
+        name_, [value](const std::uint64_t& given) { *value = given; }, help_));
   }
   CLI::Option* operator()(double* value) const { return real(*value); }
   CLI::Option* operator()(float* value) const { return real(*value); }
@@ -100,11 +94,8 @@ class FlagOf {
         ->type_name("LIST");
   }
   CLI::Option* operator()(std::vector<std::int64_t>* values) const {
-    const Range limits = range();
-    return verb_.add_option(name_, *values, help_)
-        ->delimiter(',')
-        ->check(CLI::Range(limits.least, limits.most).description(""))
-        ->type_name("N");
+    CLI::Option* option = verb_.add_option(name_, *values, help_);
+    return limited(option->delimiter(','), range());
   }
   CLI::Option* operator()(OptionField::Numbers numbers) const {
     return read_text([numbers](const std::string& text) { return read_numbers(text, numbers); });
@@ -131,7 +122,7 @@ class FlagOf {
   Range range() const {
     const bool is_bounded = std::isfinite(field_.most);
     return {.least = static_cast<std::int64_t>(field_.least),
-            .most = is_bounded ? static_cast<std::int64_t>(field_.most) : kMostWhole};
+            .most = is_bounded ? static_cast<std::int64_t>(field_.most) : OptionField::kMostWhole};
   }
   template <typename Value>
   CLI::Option* real(Value& value) const {

@@ -295,9 +295,7 @@ void serve(const ServeFlags& flags, Messages& messages) {
 void add_limits(CLI::App& verb, ServeFlags& flags) {
   const auto number = [&](const char* name, std::int64_t& value, const char* help,
                           std::int64_t least) {
-    verb.add_option(name, value, help)
-        ->check(CLI::Range(least, std::int64_t{1} << 30))
-        ->type_name("N")
+    limited(verb.add_option(name, value, help), {.least = least, .most = OptionField::kMostWhole})
         ->group("Limits");
   };
   number("--max-concurrent-requests", flags.requests, "requests under way; more are told 429 (512)",
@@ -368,9 +366,8 @@ void add_serve(CLI::App& program, Action& action) {
       ->type_name("ADAPTER");
   verb.add_option("--hostname", flags->hostname, "address to listen to (127.0.0.1)")
       ->type_name("NAME");
-  verb.add_option("-p,--port", flags->port, "port; 0 takes a free one (8080)")
-      ->check(CLI::Range(0, 65535))
-      ->type_name("N");
+  limited(verb.add_option("-p,--port", flags->port, "port; 0 takes a free one (8080)"),
+          {.least = 0, .most = 65535});
   verb.add_flag("--reuse-port", flags->reuse_port, "let several processes listen to the port");
   verb.add_option("--long", flags->too_long,
                   "texts longer than the model: split, truncate or refuse (split)")

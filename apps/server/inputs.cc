@@ -30,8 +30,13 @@ std::int64_t batch_tokens_of(const Api& api, const Model& model) {
   return pass_tokens(model, api.options().batch_tokens);
 }
 
-std::int64_t usual_stride(const Model& model, std::int64_t of_verbs) {
-  return std::min(of_verbs, model.info().max_tokens / 4);
+std::int64_t usual_stride(const Model& model, const Json& where, std::int64_t of_verbs) {
+  std::int64_t longest = model.info().max_tokens;
+  const Json* given = member(where, "max_length");
+  if (given != nullptr && given->is_number_integer() && *given > 0 && *given < longest) {
+    longest = given->get<std::int64_t>();
+  }
+  return std::min(of_verbs, longest / 4);
 }
 
 namespace {

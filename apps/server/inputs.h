@@ -17,9 +17,9 @@ namespace longformer::server {
 TooLong too_long_of(const Api& api, const ApiCall& call, const Json& where);
 /// Tokens of a pass; see pass_tokens().
 std::int64_t batch_tokens_of(const Api& api, const Model& model);
-/// The overlap of segments where a request names none: that of the verbs, as far as the model is
-/// long enough for it.
-std::int64_t usual_stride(const Model& model, std::int64_t of_verbs);
+/// The overlap of segments where a request names none: that of the verbs, as far as the model and
+/// the request's `max_length` are long enough for it.
+std::int64_t usual_stride(const Model& model, const Json& where, std::int64_t of_verbs);
 /// `truncation_direction`.
 bool cuts_left(const Json& where);
 

@@ -35,7 +35,7 @@ ClassifyOptions classify_options_of(const Api& api, const ApiCall& call,
                                     const Classifier& classifier, const Json& where) {
   ClassifyOptions options;
   options.too_long = too_long_of(api, call, where);
-  options.stride = usual_stride(classifier.model(), options.stride);
+  options.stride = usual_stride(classifier.model(), where, options.stride);
   options.batch_tokens = batch_tokens_of(api, classifier.model());
   read_fields(request_options(fields(options)), where);
   if (truth_of(where, "raw_scores").value_or(false)) options.function = ScoreFunction::none;

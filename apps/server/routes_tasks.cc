@@ -31,7 +31,7 @@ AnswerOptions answer_options_of(const Api& api, const ApiCall& call,
                                 const QuestionAnswerer& answerer, const Json& where) {
   AnswerOptions options;
   options.too_long = too_long_of(api, call, where);
-  options.stride = usual_stride(answerer.model(), options.stride);
+  options.stride = usual_stride(answerer.model(), where, options.stride);
   options.max_answer_tokens = std::min(options.max_answer_tokens, options.stride);
   options.batch_tokens = batch_tokens_of(api, answerer.model());
   read_fields(request_options(fields(options)), where);
@@ -149,7 +149,7 @@ TagOutcome tagged(const Api& api, ApiCall& call, const Tagger& tagger, const std
                   const Json& where) {
   TagOptions options;
   options.too_long = too_long_of(api, call, where);
-  options.stride = usual_stride(tagger.model(), options.stride);
+  options.stride = usual_stride(tagger.model(), where, options.stride);
   options.batch_tokens = batch_tokens_of(api, tagger.model());
   read_fields(request_options(fields(options)), where);
   // The pipeline of transformers has a longer name for it.

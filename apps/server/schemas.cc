@@ -33,10 +33,10 @@ struct TypeOfOption {
 
  private:
   Json whole() const {
-    constexpr double kMost = 1 << 30;
     return {{"type", "integer"},
             {"minimum", static_cast<std::int64_t>(field.least)},
-            {"maximum", static_cast<std::int64_t>(std::min(field.most, kMost))}};
+            {"maximum",
+             static_cast<std::int64_t>(std::min<double>(field.most, OptionField::kMostWhole))}};
   }
   Json number() const {
     Json schema = {{"type", "number"}};

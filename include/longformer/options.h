@@ -55,6 +55,7 @@ struct OptionField {
   std::string type = {};
   /// The texts that are allowed; empty: any.
   std::vector<std::string> choices = {};
+  static constexpr std::int64_t kMostWhole = std::int64_t{1} << 30;
   /// The numbers that are allowed, both included. Whole numbers end at 2^30 at the latest.
   double least = 0, most = std::numeric_limits<double>::infinity();
   /// `least` itself is not allowed, or `most`.

@@ -186,6 +186,8 @@ std::int64_t longest_asked(const Model& model, const EvaluateOptions& options) {
 engine::ReadingOptions reading_of(const Model& model, const EvaluateOptions& options) {
   engine::ReadingOptions reading = reading_options(model, options);
   const bool is_given = options.generation.max_source_tokens > 0;
+  const std::int64_t given = options.generation.options.max_length.value_or(1);
+  require(given >= 1, OptionName("max_length"), "expected at least 1, found {}", given);
   const std::int64_t asked = longest_asked(model, options), most = reading.max_tokens;
   require(asked <= most, OptionName(is_given ? "max_source_length" : "max_length"),
           "expected at most the model's {} tokens, found {}", most, asked);

@@ -36,7 +36,8 @@ OptionFields writing_fields(FinetuneOptions& options) {
        .value = &options.generation.num_beams,
        .help = "beams in an evaluation (the folder's)",
        .group = group,
-       .least = 1},
+       .least = 1,
+       .most = 64},
   };
 }
 

@@ -67,7 +67,8 @@ OptionFields fields(RetrieveOptions& options) {
        .help = "an answer loses this times the share by which its passage falls behind the best "
                "one in the search ({})",
        .type = "W",
-       .least = 0}};
+       .least = 0,
+       .most = 1e9}};
 }
 
 std::string to_json(const RetrievedPart& part) {

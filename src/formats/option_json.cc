@@ -131,23 +131,41 @@ Json json_of(const OptionFields& fields) {
 
 namespace {
 
+/// Whole numbers without an exponent.
+std::string digits(double value) {
+  constexpr double kExact = 9007199254740992;
+  const bool is_whole = std::abs(value) < kExact && value == std::trunc(value);
+  return is_whole ? fmt::format("{:.0f}", value) : fmt::format("{:g}", value);
+}
+
+double most_of(const OptionField& field) {
+  const bool is_whole = std::holds_alternative<std::int64_t*>(field.value) ||
+                        std::holds_alternative<std::vector<std::int64_t>*>(field.value) ||
+                        std::holds_alternative<std::optional<std::int64_t>*>(field.value) ||
+                        std::holds_alternative<OptionField::Whole>(field.value);
+  return is_whole ? std::min<double>(field.most, OptionField::kMostWhole) : field.most;
+}
+
 void check_bounds(const OptionField& field, double value) {
-  const bool is_within = (field.is_below_most ? value < field.most : value <= field.most) &&
+  const double highest = most_of(field);
+  const bool is_within = (field.is_below_most ? value < highest : value <= highest) &&
                          (field.is_above_least ? value > field.least : value >= field.least);
   if (is_within) return;
   const std::string least =
-      fmt::format("{}{:g}", field.is_above_least ? "more than " : "at least ", field.least);
+      fmt::format("{}{}", field.is_above_least ? "more than " : "at least ", digits(field.least));
   const std::string most =
-      std::isinf(field.most)
-          ? ""
-          : fmt::format(" and {} {:g}", field.is_below_most ? "less than" : "at most", field.most);
-  fail(OptionName(field.name), "expected {}{}, found {:g}", least, most, value);
+      std::isinf(highest) ? ""
+                          : fmt::format(" and {} {}", field.is_below_most ? "less than" : "at most",
+                                        digits(highest));
+  fail(OptionName(field.name), "expected {}{}, found {}", least, most, digits(value));
 }
 
 /// The value of one option: its type, its bounds, its names.
 void read_option(const OptionField& field, const Json& value) {
-  if (value.is_number() && !std::holds_alternative<OptionField::Numbers>(field.value)) {
-    check_bounds(field, value.get<double>());
+  if (!std::holds_alternative<OptionField::Numbers>(field.value)) {
+    for (const Json& one : value.is_array() ? value : Json::array({value})) {
+      if (one.is_number()) check_bounds(field, one.get<double>());
+    }
   }
   const std::string found = value.is_string() ? value.get<std::string>() : "";
   if (value.is_string() && !field.choices.empty() &&

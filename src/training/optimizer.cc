@@ -185,6 +185,13 @@ std::string first_bad_gradient(const ParameterSet& parameters, int threads) {
   return "";
 }
 
+std::string first_bad_weight(const ParameterSet& parameters, int threads) {
+  for (const Parameter& parameter : parameters.items()) {
+    if (!std::isfinite(kernels::sum_of_squares(parameter.value, threads))) return parameter.name;
+  }
+  return "";
+}
+
 double clipping_factor(double norm, double limit) {
   return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
 }

@@ -373,6 +373,8 @@ bool Trainer::run_phase() {
   while (goes_on && state_.phase_step < phase().steps) {
     const StepReport done = step();
     const bool is_last = state_.step == total_steps();
+    // The loss of the next step would tell of others.
+    if (is_last) check_weights();
     TrainingProgress progress = report(done);
     if (options.eval_strategy != "no" &&
         is_due(options.eval_strategy, options.eval_steps, done.ends_epoch || is_last)) {
@@ -491,6 +493,13 @@ void Trainer::check_finite(double value, const char* what) const {
        last_good());
 }
 
+void Trainer::check_weights() const {
+  const std::string bad = first_bad_weight(parameters_, threads_);
+  if (bad.empty()) return;
+  fail("step {}: expected finite weights behind it, found others in {}; {}", state_.step, bad,
+       last_good());
+}
+
 TrainingProgress Trainer::report(const StepReport& step) {
   const TrainingOptions& options = setup_.options;
   state_.unlogged_loss += step.loss;
@@ -584,6 +593,7 @@ void Trainer::judge(TrainingProgress& progress) {
 }
 
 void Trainer::save_checkpoint() {
+  check_weights();
   if (team_.leads()) write_checkpoint();
 }
 

@@ -166,6 +166,8 @@ class Trainer {
   /// Rank 0 judges for all; whoever stops, stops all. Whether any rank stops.
   bool agree(bool stops);
   void check_finite(double value, const char* what) const;
+  /// Throws Error where a step has made weights that are not finite.
+  void check_weights() const;
 
   TrainingProgress report(const StepReport& step);
   void write_log(const TrainingProgress& progress);

@@ -106,8 +106,9 @@ void require_within(const std::optional<Number>& value, double least, double mos
   require(good, OptionName(name), "expected {}, found {}", expected, *value);
 }
 
-constexpr double kSmallest = std::numeric_limits<double>::min();
-constexpr double kAny = std::numeric_limits<double>::max();
+/// Scores are fp32: beyond these a factor is 0 or infinite.
+constexpr double kSmallest = std::numeric_limits<float>::min();
+constexpr double kAny = std::numeric_limits<float>::max();
 
 void check_sampling(const GenerationOptions& options, bool do_sample) {
   if (do_sample) {
@@ -137,7 +138,11 @@ void check_values(const GenerationOptions& options) {
   require_within(options.no_repeat_ngram_size, 0, kAny, "no_repeat_ngram_size", "at least 0");
   require_within(options.encoder_no_repeat_ngram_size, 0, kAny, "encoder_no_repeat_ngram_size",
                  "at least 0");
-  require_within(options.length_penalty, -kAny, kAny, "length_penalty", "a finite number");
+  require_within(options.length_penalty, -kAny, kAny, "length_penalty", "a number of fp32");
+  if (options.exponential_decay_length_penalty) {
+    const std::optional<double> factor = options.exponential_decay_length_penalty->second;
+    require_within(factor, -kAny, kAny, "exponential_decay_length_penalty", "a factor of fp32");
+  }
   if (options.early_stopping) {
     const std::string& value = *options.early_stopping;
     require(value == "true" || value == "false" || value == "never", OptionName("early_stopping"),
@@ -167,11 +172,15 @@ void check_ids(const GenerationOptions& options, Index vocab_size) {
   }
   if (options.sequence_bias) {
     for (const SequenceBias& one : *options.sequence_bias) {
+      require_within(std::optional(one.bias), -kAny, kAny, "sequence_bias", "biases of fp32");
       require(!one.ids.empty(), OptionName("sequence_bias"), "expected ids, found none");
       check(one.ids, "sequence_bias");
     }
   }
   check(options.forced_eos_token_id.value_or(Ids()), "forced_eos_token_id");
+  check(options.eos_token_id.value_or(Ids()), "eos_token_id");
+  check(options.suppress_tokens.value_or(Ids()), "suppress_tokens");
+  check(options.begin_suppress_tokens.value_or(Ids()), "begin_suppress_tokens");
   check_one(options.forced_bos_token_id, "forced_bos_token_id");
   check_one(options.decoder_start_token_id, "decoder_start_token_id");
   const Ids suppressed = options.suppress_tokens.value_or(Ids());
@@ -233,14 +242,18 @@ Index limit_of(const GenerationOptions& options, const GenerationModel& model) {
   constexpr Index kUsual = 20;
   Index limit = prompt + std::min(kUsual, model.max_tokens - prompt);
   if (options.max_new_tokens) {
+    const Index most = model.max_tokens - prompt;
+    require(*options.max_new_tokens <= most, OptionName("max_new_tokens"),
+            "expected at most {}, as the decoder has {} positions and {} of them begin the text, "
+            "found {}",
+            most, model.max_tokens, prompt, *options.max_new_tokens);
     limit = prompt + *options.max_new_tokens;
   } else if (options.max_length) {
     limit = *options.max_length;
     require(prompt < limit, OptionName("max_length"),
             "expected more than the {} tokens of the prompt, found {}", prompt, limit);
   }
-  require(limit <= model.max_tokens,
-          OptionName(options.max_new_tokens ? "max_new_tokens" : "max_length"),
+  require(limit <= model.max_tokens, OptionName("max_length"),
           "expected at most {} tokens in all, the positions of the decoder, found {}",
           model.max_tokens, limit);
   return limit;
@@ -368,8 +381,10 @@ GenerationSettings generation_settings(const GenerationOptions& call,
           OptionName("num_beams"), "expected fewer than {} of a vocabulary of {}",
           settings.num_beams, model.vocab_size);
   settings.limit = limit_of(options, model);
-  settings.least = options.min_new_tokens ? model.prompt_tokens + *options.min_new_tokens
-                                          : options.min_length.value_or(0);
+  // Beyond the limit all are alike.
+  const auto least_new = std::min(options.min_new_tokens.value_or(0), model.max_tokens);
+  settings.least =
+      options.min_new_tokens ? model.prompt_tokens + least_new : options.min_length.value_or(0);
   tell_without_effect(call, folder, settings, note);
   return settings;
 }

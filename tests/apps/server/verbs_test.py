@@ -218,3 +218,25 @@ class TestQuestionsOverParagraphs:
         ({"paragraphs": [{"text": "it was " * 200}], "truncate": False}, 422, "Validation", "truncate")])  # fmt: skip
     def test_refusals(self, asked, change, status, kind, words):
         asked.post("/qa_multi_hop", {"question": self.QUESTION, "paragraphs": self.PARAGRAPHS, **change}).refused(status, kind, words)
+
+
+class TestNumbers:
+    """What openapi.json says of numbers holds."""
+
+    def test_beyond_their_bounds(self, server):
+        for route, field in (("/generate", "stride"), ("/summarize", "stride"), ("/generate", "eos_token_id")):
+            body = {"inputs": "the house", "model": "summary", "max_new_tokens": 6, "min_length": 5}
+            server.post(route, body | {field: 2**31 - 1}).refused(422, "Validation", field)
+        for wrong in (2**30 + 1, 2**63 - 1):
+            server.post("/generate", {"inputs": "the house", "model": "summary", "stride": wrong}).refused(422, "Validation", "at most 1073741824")
+        assert server.get("/health").status == 200
+
+    def test_an_overlap_that_nobody_asked_for_fits_the_length(self, folders):
+        server = Server(f"classes={folders['classes']}", f"answers={folders['answers']}")
+        try:
+            text = "the house and of " * 30
+            for longest in (8, 12, 20):
+                assert server.post("/predict", {"inputs": text, "model": "classes", "max_length": longest}).works()
+            assert server.post("/qa", {"question": "the", "context": text, "model": "answers", "max_length": 16}).works()
+        finally:
+            server.stop()
