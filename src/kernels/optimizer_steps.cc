@@ -284,7 +284,7 @@ void adamw_step(Tensor& value, const Tensor& gradient, Tensor& mean, Tensor& squ
       .keep = static_cast<float>(1 - step.learning_rate * step.weight_decay),
       .rate = static_cast<float>(step.learning_rate / (1 - std::pow(step.beta1, t))),
       .root = static_cast<float>(1 / std::sqrt(1 - std::pow(step.beta2, t))),
-      // Where nothing has moved yet, 0 is divided by it.
+      // At rest 0 is divided by it.
       .epsilon = std::max(static_cast<float>(step.epsilon), std::numeric_limits<float>::min()),
       .beta1 = static_cast<float>(step.beta1),
       .beta2 = static_cast<float>(step.beta2),

@@ -19,7 +19,7 @@ double gradient_norm(const ParameterSet& parameters, int threads);
 
 /// Name of the first parameter whose gradient has a NaN or infinity; empty when all are finite.
 std::string first_bad_gradient(const ParameterSet& parameters, int threads);
-/// The same for the numbers of parameters.
+/// Name of the first parameter that holds a NaN or infinity; empty when all are finite.
 std::string first_bad_weight(const ParameterSet& parameters, int threads);
 
 /// min(1, limit ÷ (norm + 1e-6)); 1 when the limit is 0.

@@ -221,7 +221,7 @@ class TestQuestionsOverParagraphs:
 
 
 class TestNumbers:
-    """What openapi.json says of numbers holds."""
+    """Bounds that openapi.json names hold."""
 
     def test_beyond_their_bounds(self, server):
         for route, field in (("/generate", "stride"), ("/summarize", "stride"), ("/generate", "eos_token_id")):
