@@ -185,11 +185,13 @@ std::string first_bad_gradient(const ParameterSet& parameters, int threads) {
   return "";
 }
 
-std::string first_bad_weight(const ParameterSet& parameters, int threads) {
+std::set<std::string> bad_weights(const ParameterSet& parameters, int threads) {
+  std::set<std::string> bad;
   for (const Parameter& parameter : parameters.items()) {
-    if (!std::isfinite(kernels::sum_of_squares(parameter.value, threads))) return parameter.name;
+    const double sum = kernels::sum_of_squares(parameter.value, threads);
+    if (!std::isfinite(sum)) bad.insert(parameter.name);
   }
-  return "";
+  return bad;
 }
 
 double clipping_factor(double norm, double limit) {

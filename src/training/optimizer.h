@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +20,8 @@ double gradient_norm(const ParameterSet& parameters, int threads);
 
 /// Name of the first parameter whose gradient has a NaN or infinity; empty when all are finite.
 std::string first_bad_gradient(const ParameterSet& parameters, int threads);
-/// Name of the first parameter that holds a NaN or infinity; empty when all are finite.
-std::string first_bad_weight(const ParameterSet& parameters, int threads);
+/// Names of the parameters that hold a NaN or infinity.
+std::set<std::string> bad_weights(const ParameterSet& parameters, int threads);
 
 /// min(1, limit ÷ (norm + 1e-6)); 1 when the limit is 0.
 double clipping_factor(double norm, double limit);

@@ -139,6 +139,7 @@ void Trainer::run_phases() {
   const TrainingPlan planned = plan(data);
   if (callbacks_.plan) callbacks_.plan(planned);
   check_plan(planned);
+  bad_before_ = bad_weights(parameters_, threads_);
   if (team_.leads()) {
     log_ = std::make_unique<Log>(setup_.options.output_dir, state_.log_history, state_.step);
   }
@@ -494,10 +495,11 @@ void Trainer::check_finite(double value, const char* what) const {
 }
 
 void Trainer::check_weights() const {
-  const std::string bad = first_bad_weight(parameters_, threads_);
-  if (bad.empty()) return;
-  fail("step {}: expected finite weights behind it, found others in {}; {}", state_.step, bad,
-       last_good());
+  for (const std::string& bad : bad_weights(parameters_, threads_)) {
+    if (bad_before_.contains(bad)) continue;
+    fail("step {}: expected finite weights behind it, found others in {}; {}", state_.step, bad,
+         last_good());
+  }
 }
 
 TrainingProgress Trainer::report(const StepReport& step) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -166,7 +167,7 @@ class Trainer {
   /// Rank 0 judges for all; whoever stops, stops all. Whether any rank stops.
   bool agree(bool stops);
   void check_finite(double value, const char* what) const;
-  /// Throws Error where a step has made weights that are not finite.
+  /// Throws Error where steps have made weights that are not finite.
   void check_weights() const;
 
   TrainingProgress report(const StepReport& step);
@@ -202,6 +203,8 @@ class Trainer {
   /// A checkpoint whose progress has not been taken up yet.
   std::filesystem::path resumed_from_;
   TrainerState state_;
+  /// Parameters that were not finite before: rows of tables perhaps that no text has.
+  std::set<std::string> bad_before_;
   std::unique_ptr<Log> log_;
   TrainingResult result_;
   /// Time and work of the steps of this run, without evaluation and saving.
