@@ -233,14 +233,13 @@ std::optional<Number> parsed(std::string_view text) {
   return value;
 }
 
-}  // namespace
-
-CLI::Option* limited(CLI::Option* option, Range range) {
-  const auto read = [range](std::string& text) -> std::string {
-    const auto number = whole_number(text);
-    if (!number || *number < range.least || *number > range.most) {
-      return fmt::format("expected a whole number from {} to {}, found {}", range.least, range.most,
-                         in_quotes(text));
+/// An option of a whole number that the predicate allows; `range` says which.
+template <typename Number, typename Allows>
+CLI::Option* whole(CLI::Option* option, const Allows& allows, const std::string& range) {
+  const auto read = [allows, range](std::string& text) -> std::string {
+    const auto number = parsed<Number>(text);
+    if (!number || !allows(*number)) {
+      return fmt::format("expected a whole number {}, found {}", range, in_quotes(text));
     }
     // CLI11 takes a number that begins with 0 for an octal one.
     text = std::to_string(*number);
@@ -249,14 +248,17 @@ CLI::Option* limited(CLI::Option* option, Range range) {
   return option->transform(CLI::Validator(read, ""))->type_name("N");
 }
 
+}  // namespace
+
+CLI::Option* limited(CLI::Option* option, Range range) {
+  return whole<std::int64_t>(
+      option, [range](std::int64_t one) { return one >= range.least && one <= range.most; },
+      fmt::format("from {} to {}", range.least, range.most));
+}
+
 CLI::Option* not_negative(CLI::Option* option) {
-  const auto read = [](std::string& text) -> std::string {
-    const auto number = parsed<std::uint64_t>(text);
-    if (!number) return "expected a whole number of at least 0, found " + in_quotes(text);
-    text = std::to_string(*number);
-    return "";
-  };
-  return option->transform(CLI::Validator(read, ""))->type_name("N");
+  return whole<std::uint64_t>(
+      option, [](std::uint64_t) { return true; }, "of at least 0");
 }
 
 CLI::Option* add_number(CLI::App& verb, const std::string& name, std::int64_t& value, Range range,

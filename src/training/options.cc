@@ -22,11 +22,11 @@ void check_choice(const char* option, const std::string& value,
   fail(OptionName(option), "expected {}, found '{}'", fmt::join(choices, ", "), value);
 }
 
-void check_least(const char* option, double value, double least) {
-  // Trainings compute in fp32.
-  constexpr double kMost = std::numeric_limits<float>::max();
-  require(value >= least && value <= kMost, OptionName(option),
-          "expected a number from {} to {:.3g}, found {}", least, kMost, value);
+/// Trainings compute in fp32.
+void check_least(const char* option, double value, double least,
+                 double most = std::numeric_limits<float>::max()) {
+  require(value >= least && value <= most, OptionName(option),
+          "expected a number from {} to {:.3g}, found {}", least, most, value);
 }
 
 /// [0, 1), or [0, 1] where one is allowed.
@@ -79,10 +79,7 @@ void check(const TrainingOptions& options) {
   least("training.save_total_limit", options.save_total_limit, 0);
   least("training.early_stopping_patience", options.early_stopping_patience, 0);
   check_threads(options.threads);
-  constexpr double kMostEpochs = 1e9;
-  require(options.num_train_epochs >= 0 && options.num_train_epochs <= kMostEpochs,
-          OptionName("training.num_train_epochs"), "expected a number from 0 to {}, found {}",
-          kMostEpochs, options.num_train_epochs);
+  check_least("training.num_train_epochs", options.num_train_epochs, 0, 1e9);
   check_least("training.learning_rate", options.learning_rate, 0);
   check_least("training.weight_decay", options.weight_decay, 0);
   check_least("training.adam_epsilon", options.adam_epsilon, 0);
