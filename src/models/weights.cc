@@ -194,6 +194,7 @@ Weights Weights::drawn(std::uint64_t seed, const TensorNames& names) {
   weights.tensor_names_ = names;
   weights.name_ = "random weights";
   weights.seed_ = seed;
+  weights.drawn_ = std::make_shared<std::map<std::string, Tensor>>();
   return weights;
 }
 
@@ -388,11 +389,17 @@ Tensor Weights::get(const std::string& name, const Shape& shape, const Init& ini
     return {nullptr, nullptr, shape, DType::f32};
   }
   if (is_trained()) return parameter(name, shape, init);
-  const Tensor tensor = seed_ ? drawn_tensor(name, shape, init, *seed_) : stored(name, shape);
+  const Tensor tensor = seed_ ? drawn_once(name, shape, init) : stored(name, shape);
   if (device_ == nullptr) return keeps_tensors_ ? tensor.to(DType::f32) : tensor;
   Tensor there = device_->uploaded(tensor);
   release(tensor);
   return there;
+}
+
+Tensor Weights::drawn_once(const std::string& name, const Shape& shape, const Init& init) const {
+  std::erase_if(*drawn_, [](const auto& one) { return one.second.is_sole_owner(); });
+  if (const auto found = drawn_->find(name); found != drawn_->end()) return found->second;
+  return drawn_->insert_or_assign(name, drawn_tensor(name, shape, init, *seed_)).first->second;
 }
 
 Tensor Weights::parameter(const std::string& name, const Shape& shape, const Init& init) const {

@@ -261,6 +261,9 @@ class Weights {
   struct Records;
   static Weights of_files(formats::WeightFiles files, const TensorNames& names);
   Tensor parameter(const std::string& name, const Shape& shape, const Init& init) const;
+  /// The drawn tensor of that name that somebody still holds, else a new one: encoder, decoder and
+  /// head of a model share one table, as they do in a file.
+  Tensor drawn_once(const std::string& name, const Shape& shape, const Init& init) const;
   /// Whether a training of an adapter keeps a weight as it is.
   bool keeps(const std::string& name) const;
   /// Whether the adapter has the weight of a layer whole, or that of one of its modules.
@@ -273,6 +276,8 @@ class Weights {
   std::string name_;
   TensorNames tensor_names_;
   std::optional<std::uint64_t> seed_;
+  /// Drawn tensors by name; what is held here alone goes with the next draw.
+  std::shared_ptr<std::map<std::string, Tensor>> drawn_;
   /// Copies of the weights share these.
   std::shared_ptr<Parameters> parameters_;
   std::shared_ptr<Findings> findings_;

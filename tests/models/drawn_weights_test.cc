@@ -60,6 +60,19 @@ TEST(DrawnWeights, ATensorBeginsAsItsModelSaysWhateverItsNameIs) {
   EXPECT_NEAR(moments(bias.to_floats()).deviation, 0.02, 0.002);
 }
 
+TEST(DrawnWeights, ATableThatSeveralLayersHoldIsDrawnOnce) {
+  const auto weights = Weights::drawn(3);
+  const auto get = [&] { return weights.get(kWordEmbeddings, {30, 8}, Init::normal(0.02)); };
+  Tensor words = get();
+  EXPECT_TRUE(get().is_same_as(words));
+  const std::vector<float> before = words.to_floats();
+  words = Tensor();
+  // Another draw lets go of what nobody holds, so this is drawn again.
+  const Tensor other = weights.get("other", {30, 8}, Init::normal(0.02));
+  EXPECT_EQ(get().to_floats(), before);
+  EXPECT_NE(other.to_floats(), before);
+}
+
 double largest(const std::vector<float>& values) {
   double most = 0;
   for (const float value : values) most = std::max(most, std::abs(double{value}));
