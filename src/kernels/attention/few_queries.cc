@@ -104,7 +104,7 @@ HWY_INLINE void ScoresOfFour(const float* query, const StepRows<T>& keys, Index 
 /// tokens took 7.5 ms for a step of LED-base in bf16 instead of 5.7.
 template <Index kQueries, typename T>
 HWY_NOINLINE void Scores(const float* query, const StepRows<T>& keys, Query* queries) {
-  // As many sums as the registers hold.
+  // AVX-512 has registers for all sums, AVX2 for half of them.
   constexpr Index kAtOnce = hn::MaxLanes(Float()) >= 16 ? kQueries : std::min<Index>(kQueries, 2);
   for (Index first = 0; first < keys.count; first += kTogether) {
     Index q = 0;
