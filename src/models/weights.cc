@@ -398,7 +398,8 @@ Tensor Weights::get(const std::string& name, const Shape& shape, const Init& ini
 
 Tensor Weights::drawn_once(const std::string& name, const Shape& shape, const Init& init) const {
   std::erase_if(*drawn_, [](const auto& one) { return one.second.is_sole_owner(); });
-  if (const auto found = drawn_->find(name); found != drawn_->end()) return found->second;
+  const auto found = drawn_->find(name);
+  if (found != drawn_->end() && found->second.shape() == shape) return found->second;
   return drawn_->insert_or_assign(name, drawn_tensor(name, shape, init, *seed_)).first->second;
 }
 

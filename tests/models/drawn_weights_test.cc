@@ -65,6 +65,8 @@ TEST(DrawnWeights, ATableThatSeveralLayersHoldIsDrawnOnce) {
   const auto get = [&] { return weights.get(kWordEmbeddings, {30, 8}, Init::normal(0.02)); };
   Tensor words = get();
   EXPECT_TRUE(get().is_same_as(words));
+  EXPECT_EQ(weights.get(kWordEmbeddings, {20, 8}, Init::normal(0.02)).shape(), Shape({20, 8}));
+  words = get();
   const std::vector<float> before = words.to_floats();
   words = Tensor();
   // Another draw lets go of what nobody holds, so this is drawn again.
