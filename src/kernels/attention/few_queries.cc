@@ -63,6 +63,15 @@ HWY_INLINE Index AddProducts(const float* query, const T* const* rows, Index hea
   return c;
 }
 
+/// scores[k] += query · row k in the columns behind the vectors.
+template <typename T>
+HWY_INLINE void AddRest(const float* query, const T* const* rows, Index whole, Index head_size,
+                        float* scores) {
+  for (Index c = whole; c < head_size; ++c) {
+    for (Index k = 0; k < kTogether; ++k) scores[k] += query[c] * static_cast<float>(rows[k][c]);
+  }
+}
+
 /// The row a page behind: the CPU stops fetching at the end of each page, and the sums of several
 /// queries are too long to wait for it then. Four beams in fp32 took 11.9 ms a step instead
 /// of 10.0; bf16 has half the bytes, and gains nothing.
@@ -91,11 +100,7 @@ HWY_INLINE void ScoresOfFour(const float* query, const StepRows<T>& keys, Index 
   for (Index q = 0; q < kQueries; ++q) {
     float* scores = queries[q].weights.data() + first;
     StoreSumsOfFour(Float(), sums[q], scores);
-    for (Index c = whole; c < keys.head_size; ++c) {
-      for (Index k = 0; k < kTogether; ++k) {
-        scores[k] += query[q * keys.head_size + c] * static_cast<float>(rows[k][c]);
-      }
-    }
+    AddRest(query + q * keys.head_size, rows, whole, keys.head_size, scores);
   }
 }
 
@@ -309,13 +314,8 @@ HWY_NOINLINE void ScoresOfWindow(const Window<T>& window, Index head_size, Index
     if (window.position != nullptr) AddProducts<1>(window.position, distances, head_size, sums);
     float* scores = query.weights.data() + key;
     StoreSumsOfFour(Float(), sums[0], scores);
-    for (Index c = whole; c < head_size; ++c) {
-      for (Index k = 0; k < kTogether; ++k) {
-        scores[k] += window.content[c] * static_cast<float>(rows[k][c]);
-        if (window.position == nullptr) continue;
-        scores[k] += window.position[c] * static_cast<float>(distances[k][c]);
-      }
-    }
+    AddRest(window.content, rows, whole, head_size, scores);
+    if (window.position != nullptr) AddRest(window.position, distances, whole, head_size, scores);
   }
 }
 
