@@ -1,7 +1,8 @@
-// Weight of a key in a softmax, and the score below which it is 0.
+// Weight of a key in a softmax, the score below which it is 0, and the highest score.
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace longformer::kernels {
@@ -31,5 +32,8 @@ inline float softmax_weight(float x) {
   const float result = series * std::bit_cast<float>(exponent);
   return x < kNegligibleLogit ? 0.0f : result;
 }
+
+/// The greater of two scores; NaN where one is, as it must show in the result.
+inline float highest_of(float a, float b) { return a >= b || std::isnan(a) ? a : b; }
 
 }  // namespace longformer::kernels

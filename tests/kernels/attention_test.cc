@@ -333,6 +333,24 @@ TEST(Backends, WhatIsNotFiniteShowsWhereItIsSeen) {
   }
 }
 
+/// However many keys a row sees: a maximum over lanes may lose NaN to those without a key.
+TEST(Backends, NaNInEveryKeyShows) {
+  for (const Index reach : {0, 1, 2, 5, 8, 20}) {
+    const AttentionSpec spec = self_attention(40, 1, 16, symmetric(reach));
+    const Index rows = 40;
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      const Inputs wide = random_inputs(spec, 3);
+      const std::vector<float> bad(static_cast<std::size_t>(rows * 16), std::nanf(""));
+      const Inputs in = {wide.query.to(dtype), Tensor::from(bad, {1, rows, 16}).to(dtype),
+                         wide.value.to(dtype)};
+      for (const AttentionBackend backend : every_backend()) {
+        EXPECT_EQ(std::ssize(broken_rows(run(backend, spec, in), rows)), rows)
+            << name_of(backend) << " " << name_of(dtype) << " " << reach;
+      }
+    }
+  }
+}
+
 TEST(Backends, SameBitsEveryTime) {
   AttentionSpec spec = self_attention(300, 3, 32, symmetric(20));
   edit(spec).global_keys = {0, 100};

@@ -188,7 +188,43 @@ TEST(FewQueries, NoVisibleKeyGivesZerosAndNaNShows) {
   }
 }
 
+/// However many keys there are: a maximum over lanes can lose a NaN to the −∞ of lanes without a
+/// key.
+TEST(FewQueries, NaNInEveryKeyShows) {
+  for (Index keys = 1; keys <= 40; ++keys) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      FewQueries work({1, 20, {1, 4}, {keys, keys}}, dtype, false);
+      for (const std::uint32_t bits : {0x7fc00000u, 0x7fffffffu, 0xffffffffu}) {
+        const Tensor bad = Tensor::from(
+            std::vector<float>(at(work.keys().size()), std::bit_cast<float>(bits)),
+            {work.keys().dimension(0), work.keys().dimension(1), work.keys().dimension(2)});
+        work.keys() = bad.to(dtype);
+        for (const float one : work.run(1).to_floats()) ASSERT_TRUE(std::isnan(one)) << keys;
+      }
+    }
+  }
+}
+
 // ---- Documents with few queries in causal windows ----
+
+TEST(FewQueriesInWindows, NaNInEveryKeyShows) {
+  for (Index keys = 1; keys <= 40; ++keys) {
+    const AttentionSpec plain = causal(with_documents(
+        self_attention(0, 1, 20, previous(kUnlimitedReach)), {{0, 2, 0, keys + 1, keys - 1}}));
+    for (const AttentionSpec& spec : {plain, with_positions(plain)}) {
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        TrainingInputs x(spec, 17, dtype);
+        const std::vector<float> bad(at(x.in.key.size()), std::nanf(""));
+        x.in.key = Tensor::from(bad, {1, keys + 1, 20}).to(dtype);
+        const FusedResult found(spec, x, 1);
+        for (const float one : found.out.to_floats()) ASSERT_TRUE(std::isnan(one)) << keys;
+        for (Index i = 0; i < found.logsumexp.size(); ++i) {
+          ASSERT_TRUE(std::isnan(found.logsumexp.data<float>()[i])) << keys;
+        }
+      }
+    }
+  }
+}
 
 TEST(FewQueriesInWindows, EqualAttentionByDefinition) {
   // The first document is at its beginning, the second sees no key of its own, the third only those

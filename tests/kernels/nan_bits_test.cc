@@ -9,9 +9,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/dtype.h"
+#include "kernels/attention/merge.h"
 #include "kernels/attention/row.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
@@ -99,6 +102,34 @@ TEST(NanBits, OfAQueryAKeyAndAValueShow) {
         ASSERT_EQ(std::isnan(out[at(c)]), which < 2 || c == place) << c;
       }
     });
+  }
+}
+
+/// The scores NaN and −∞, in both orders: neither is above the other.
+TEST(AttendRow, NaNShowsBesideScoresOfMinusInfinity) {
+  const float query = 1e20f, bad = std::nanf(""), value = 1;
+  for (const std::vector<float>& key : {std::vector<float>{bad, -1e20f}, {-1e20f, bad}}) {
+    const std::vector<float> values(key.size(), value);
+    float out = 0;
+    const float sum = attend_row(
+        {.query = &query, .keys = key.data(), .values = values.data(), .head_size = 1, .count = 2},
+        &out);
+    EXPECT_TRUE(std::isnan(sum) && std::isnan(out)) << sum << " " << out;
+  }
+}
+
+TEST(MergedAttention, NaNShowsBesidePartsThatSawNothing) {
+  for (const bool is_first : {true, false}) {
+    const float nothing = -std::numeric_limits<float>::infinity(), bad = std::nanf("");
+    const auto part_of = [](float out, float logsumexp) {
+      return AttentionPart{Tensor::from(std::vector<float>{out}, {1, 1}),
+                           Tensor::from(std::vector<float>{logsumexp}, {1, 1})};
+    };
+    std::vector<AttentionPart> parts = {part_of(bad, bad), part_of(0, nothing)};
+    if (!is_first) std::swap(parts[0], parts[1]);
+    Tensor out({1, 1}, DType::f32), logsumexp({1, 1}, DType::f32);
+    merge_attention(parts, out, logsumexp, 1);
+    EXPECT_TRUE(std::isnan(out.data<float>()[0]) && std::isnan(logsumexp.data<float>()[0]));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "activation_truth.h"
@@ -319,6 +320,26 @@ TEST_F(OnDevice, AttentionEqualsThatOfTheCpu) {
                   1e-5);
       }
     }
+  }
+}
+
+TEST_F(OnDevice, NaNShowsBesideAPartThatSawNothing) {
+  const AttentionSpec spec = ragged_spec({9}, 3, 16, 4, false, 0);
+  kernels::AttentionRows rows = *spec.rows;
+  rows.key_mask.assign(9, 0);
+  AttentionSpec blind = spec;
+  blind.rows = kernels::shared(std::move(rows));
+  const Tensor q = random({3, 9, 16}, 1), v = random({3, 9, 16}, 2);
+  const Tensor bad = Tensor::from(std::vector<float>(3 * 9 * 16, std::nanf("")), {3, 9, 16});
+  std::vector<KeyGroup> here = {{spec, bad, v}, {blind, v, v}};
+  std::vector<KeyGroup> parts = {{spec, there(bad), there(v)}, {blind, there(v), there(v)}};
+  for (int order = 0; order < 2; ++order) {
+    for (const Tensor& found :
+         {attention_over(context_, q, here), attention_over(context_, there(q), parts)}) {
+      for (const float one : found.to_floats()) ASSERT_TRUE(std::isnan(one)) << order;
+    }
+    std::swap(here[0], here[1]);
+    std::swap(parts[0], parts[1]);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/attention/spec.h"
 #include "kernels/gemm.h"
 #include "kernels/simd_dispatch.h"
+#include "kernels/softmax_weight.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/edges.cc"
@@ -143,8 +144,7 @@ inline Weighed WeighEdges(Index count, float* scores) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const Index lanes = static_cast<Index>(hn::Lanes(Float()));
   float top = kNone;
-  // In this order a NaN becomes the maximum and shows in the result.
-  for (Index e = 0; e < count; ++e) top = top >= scores[e] ? top : scores[e];
+  for (Index e = 0; e < count; ++e) top = highest_of(top, scores[e]);
   if (top == kNone) return {kNone, 0};
   std::fill(scores + count, scores + (count + lanes - 1) / lanes * lanes, kNone);
   const auto shift = hn::Set(Float(), top);

@@ -11,6 +11,7 @@
 
 #include "core/threads.h"
 #include "kernels/simd_dispatch.h"
+#include "kernels/softmax_weight.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/few_queries.cc"
@@ -186,9 +187,13 @@ float Weigh(Query& query, Index count) {
   for (Index key = 0; key < count; key += lanes) {
     highest = hn::Max(highest, hn::Load(Float(), scores + key));
   }
-  // A NaN may be lost here; its weight is a NaN.
+  // A NaN may be lost here, to the −∞ of lanes without a key too; its weight is a NaN.
   const float top = hn::GetLane(hn::MaxOfLanes(Float(), highest));
-  const float raised = query.highest >= top ? query.highest : top;
+  float raised = highest_of(query.highest, top);
+  const auto is_nan = [](float score) { return std::isnan(score); };
+  if (raised == kNone && std::any_of(scores, scores + count, is_nan)) {
+    raised = std::numeric_limits<float>::quiet_NaN();
+  }
   if (raised == kNone) {
     std::fill_n(scores, count, 0.0f);
     return 1;

@@ -84,9 +84,6 @@ void score(const GlobalAttention& in, const Floats& transformed, const float* bl
   }
 }
 
-/// The greater of two scores; NaN where one is, as it must show in the result.
-float highest_of(float a, float b) { return a >= b || std::isnan(a) ? a : b; }
-
 /// Turns the scores of one step into weights and rescales what was summed so far.
 void online_softmax(std::span<float> scores, Index keys, PartialSum& partial) {
   const std::size_t width = partial.sum.size() / partial.maximum.size();

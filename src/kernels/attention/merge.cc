@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/threads.h"
+#include "kernels/softmax_weight.h"
 
 namespace longformer::kernels {
 namespace {
@@ -17,8 +18,7 @@ float weights_of(std::span<const AttentionPart> parts, Index place, std::span<fl
   float highest = kNone;
   for (std::size_t p = 0; p < parts.size(); ++p) {
     weights[p] = parts[p].logsumexp.data<float>()[place];
-    // In this order a NaN becomes the maximum and shows in the result.
-    highest = highest >= weights[p] ? highest : weights[p];
+    highest = highest_of(highest, weights[p]);
   }
   if (highest == kNone) {
     std::fill(weights.begin(), weights.end(), 0.0f);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/simd_dispatch.h"
+#include "kernels/softmax_weight.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/row.cc"
@@ -102,13 +103,12 @@ float AttendRowOf(const RowAttention& row, float* out) {
     for (Index key = first; key < end; ++key) {
       if (row.visible != nullptr && row.visible[key] == 0) continue;
       const float score = scale * Dot(query, keys + key * row.head_size, row.head_size);
-      // In this order a NaN becomes the maximum and shows in the result.
-      top = top >= score ? top : score;
+      top = highest_of(top, score);
       step.keys[step.count] = key;
       step.weights[step.count++] = score;
     }
     if (step.count == 0) continue;
-    const float raised = highest >= top ? highest : top;
+    const float raised = highest_of(highest, top);
     if (raised == kNone) continue;
     const float rescale = softmax_weight(highest - raised);
     denominator = denominator * rescale + Weights(step.weights.data(), step.count, raised);

@@ -405,8 +405,7 @@ void ForwardTiles::attend_alone(const HeadOfDocument& head) {
 void ForwardTiles::add(Index query, float logsumexp) {
   const Index d = spec_.head_size;
   float& highest = highest_[at(query)];
-  // In this order a NaN becomes the maximum and shows in the result.
-  const float raised = highest >= logsumexp ? highest : logsumexp;
+  const float raised = highest_of(highest, logsumexp);
   const float before = highest == kUnseen ? 0.0f : softmax_weight(highest - raised);
   const float own = softmax_weight(logsumexp - raised);
   highest = raised;

@@ -236,9 +236,11 @@ __kernel void merge(__global const float* a, __global const float* a_log, __glob
   const int head = i / d % heads;
   const long at = head * (long)n + i / d / heads;
   const float largest = fmax(a_log[at], b_log[at]);
-  const int is_empty = largest == -INFINITY;
-  const float left = is_empty ? 0.0f : exp(a_log[at] - largest);
-  const float right = is_empty ? 0.0f : exp(b_log[at] - largest);
+  // A maximum loses a NaN, which then shows in the weight.
+  const int is_empty = a_log[at] == -INFINITY && b_log[at] == -INFINITY;
+  const float base = largest == -INFINITY ? 0.0f : largest;
+  const float left = exp(a_log[at] - base);
+  const float right = exp(b_log[at] - base);
   const float all = left + right;
   // What a part without keys holds is not looked at.
   const float sum = (left == 0 ? 0.0f : left * a[i]) + (right == 0 ? 0.0f : right * b[i]);
