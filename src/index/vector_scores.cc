@@ -1,6 +1,7 @@
 #include "index/vector_scores.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "core/threads.h"
@@ -35,6 +36,20 @@ void compare(Similarity kind, const kernels::ByteVectors& vectors, std::span<con
              std::span<float> scores, int threads) {
   if (is_product(kind)) return kernels::scan(vectors, query, scores, threads);
   measure(kind, vectors, query, scores, threads);
+}
+
+float largest_error(Similarity kind, std::span<const float> query) {
+  const auto width = static_cast<double>(query.size());
+  // A number is off by half a scale; the rest is what sums in fp32 round away.
+  constexpr double kHalf = 0.51;
+  if (kind == Similarity::manhattan) return static_cast<float>(kHalf * width);
+  if (kind == Similarity::euclidean) return static_cast<float>(kHalf * std::sqrt(width));
+  double sum = 0;
+  for (const float number : query) sum += std::abs(static_cast<double>(number));
+  // As the error of scan(), by vectors whose numbers are all as large as bytes are.
+  const double query_scale = kernels::integer_query(query).scale;
+  const double rounded = query_scale * width * (kernels::kByteLevels + 1);
+  return static_cast<float>(kHalf * (sum + rounded));
 }
 
 float compare(Similarity kind, std::span<const float> a, std::span<const float> b) {

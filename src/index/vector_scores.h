@@ -13,6 +13,10 @@ namespace longformer::index {
 void compare(Similarity kind, const kernels::ByteVectors& vectors, std::span<const float> query,
              std::span<float> scores, int threads);
 
+/// Times the scale of a vector's bytes: how far at most their similarity to the query is below that
+/// of the vector itself.
+float largest_error(Similarity kind, std::span<const float> query);
+
 /// Similarity of two exact vectors.
 float compare(Similarity kind, std::span<const float> a, std::span<const float> b);
 

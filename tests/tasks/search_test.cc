@@ -6,10 +6,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
 
+#include "core/random.h"
 #include "error_testing.h"
 #include "fixtures.h"
 #include "index/database.h"
@@ -149,6 +153,44 @@ TEST(SearchIndex, PreparedDocumentsAndQuestionsAreThoseOfOneCall) {
                      {.question = "x"});
                }),
                {"expected", "found 3"});
+}
+
+/// Vectors that are alike in bytes are told apart, however many there are.
+TEST(SearchIndex, TheBestAreThoseOfTheExactVectors) {
+  SearchIndex index(embedder());
+  const auto width = static_cast<std::size_t>(index.vector_size());
+  const auto unit = [&](std::uint64_t seed, float deviation) {
+    std::vector<float> vector = random_normal_tensor({index.vector_size()}, 1, 1).to_floats();
+    const auto noise = random_normal_tensor({index.vector_size()}, deviation, seed).to_floats();
+    double squares = 0;
+    for (std::size_t i = 0; i < width; ++i) {
+      vector[i] += noise[i];
+      squares += static_cast<double>(vector[i]) * vector[i];
+    }
+    for (float& one : vector) one = static_cast<float>(one / std::sqrt(squares));
+    return vector;
+  };
+  const std::vector<float> question = unit(5000, 0.5f);
+  std::vector<std::pair<double, std::string>> wanted;
+  for (std::uint64_t i = 0; i < 700; ++i) {
+    Embedding passage = passages_of({{0, 4}}, index.vector_size());
+    passage.values = unit(10 + i, 1e-3f);
+    const std::string name = fmt::format("{:03}", i);
+    index.put(name, "text", passage);
+    wanted.emplace_back(
+        -std::inner_product(question.begin(), question.end(), passage.values.begin(), 0.0), name);
+  }
+  std::sort(wanted.begin(), wanted.end());
+  const QuestionVectors vectors = {.dense = question, .sparse = {}, .multi = {}};
+  for (const std::int64_t top : {1, 10, 50}) {
+    const auto found =
+        index.query(vectors, {.question = "x", .top_k = top, .mode = SearchMode::dense});
+    ASSERT_EQ(std::ssize(found), top);
+    // Of scores that are equal in fp32 either may come first.
+    for (std::int64_t i = 0; i < top; ++i) {
+      EXPECT_TRUE(std::abs(found[at(i)].score + wanted[at(i)].first) <= 2e-7) << i;
+    }
+  }
 }
 
 /// Vectors of further documents join those that were read for a question before.

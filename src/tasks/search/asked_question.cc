@@ -12,14 +12,11 @@
 #include "core/error.h"
 #include "index/vector_scores.h"
 #include "kernels/vector_scan.h"
+#include "tasks/search/best_rows.h"
 #include "tasks/search/third_stage.h"
 
 namespace longformer::tasks {
 namespace {
-
-/// The best by int8 vectors that are looked at with the exact ones: with 8 bits the cosine of a
-/// passage is off by up to 0.01, so that the 10th may be the 30th.
-constexpr std::int64_t kRescored = 100;
 
 constexpr float kOutside = -std::numeric_limits<float>::infinity();
 
@@ -111,6 +108,7 @@ void AskedQuestion::add_vector(const index::Codes& codes, std::vector<float> vec
   vector_ = std::move(vector);
   passages_ = codes.passages;
   has_passages_ = true;
+  scales_ = codes.vectors.scales;
   scores_.similarities.resize(passages_.size());
   index::compare(similarity_, codes.vectors, vector_, scores_.similarities, threads);
 }
@@ -168,11 +166,9 @@ std::vector<float> AskedQuestion::scattered(std::span<const index::PassageScore>
 
 std::vector<SearchHit> AskedQuestion::hits() {
   // Two of three may overlap one that is shown.
-  const std::int64_t looked_at = kRescored + 3 * passages_for_reranking(query_);
-  rank_allowed(looked_at);
-  std::vector<Index> rows = best_rows(looked_at);
-  if (rescores()) rescore(rows);
-  std::vector<SearchHit> hits = without_overlaps(rows);
+  constexpr std::int64_t kFurther = 100;
+  rank_allowed(kFurther + 3 * passages_for_reranking(query_));
+  std::vector<SearchHit> hits = without_overlaps();
   snapshot_.reset();
   rerank(query_, hits);
   mark(hits);
@@ -181,16 +177,21 @@ std::vector<SearchHit> AskedQuestion::hits() {
 
 std::vector<RankedDocument> AskedQuestion::documents() {
   rank_allowed(std::nullopt);
-  std::vector<Index> rows = rows_of_documents(kRescored + query_.top_k);
-  if (rescores()) rescore(rows);
-  std::vector<std::string> names = store_.document_names(passages_of(rows));
   std::vector<RankedDocument> ranked;
   std::vector<Index> best;
   std::set<std::string> seen;
-  for (std::size_t i = 0; i < rows.size() && std::ssize(ranked) < query_.top_k; ++i) {
-    if (!seen.insert(names[i]).second) continue;
-    ranked.push_back({.name = std::move(names[i]), .score = scores_.ranked[at(rows[i])]});
-    best.push_back(rows[i]);
+  BestRows order = best_rows();
+  // A document of a long text may have many of the best rows.
+  constexpr std::int64_t kGrowth = 4;
+  for (std::int64_t count = query_.top_k; std::ssize(ranked) < query_.top_k; count *= kGrowth) {
+    const std::vector<Index> rows = order.next(std::min(count, std::ssize(passages_)));
+    if (rows.empty()) break;
+    std::vector<std::string> names = store_.document_names(passages_of(rows));
+    for (std::size_t i = 0; i < rows.size() && std::ssize(ranked) < query_.top_k; ++i) {
+      if (!seen.insert(names[i]).second) continue;
+      ranked.push_back({.name = std::move(names[i]), .score = scores_.ranked[at(rows[i])]});
+      best.push_back(rows[i]);
+    }
   }
   if (query_.reranker != nullptr) {
     best.resize(std::min(best.size(), static_cast<std::size_t>(query_.rerank_depth)));
@@ -285,6 +286,22 @@ void AskedQuestion::fuse() {
   for (Index row = 0; row < std::ssize(passages_); ++row) scores_.ranked[at(row)] = fused(row);
 }
 
+/// Scores that those by the exact vectors do not exceed.
+std::vector<float> AskedQuestion::bounds() {
+  if (vector_.empty()) return scores_.ranked;
+  std::vector<float> bounds = scores_.ranked;
+  const float error = index::largest_error(similarity_, vector_);
+  for (Index row = 0; row < std::ssize(bounds); ++row) {
+    if (bounds[at(row)] == kOutside) continue;
+    float& similarity = scores_.similarities[at(row)];
+    const float kept = similarity;
+    similarity += error * scales_[at(row)];
+    bounds[at(row)] = query_.mode == SearchMode::dense ? similarity : fused(row);
+    similarity = kept;
+  }
+  return bounds;
+}
+
 float AskedQuestion::fused(Index row) const {
   std::array<float, 3> of_kinds = {};
   std::size_t count = 0;
@@ -294,42 +311,26 @@ float AskedQuestion::fused(Index row) const {
   return fusion_(std::span(of_kinds).first(count), scores_.words[at(row)]);
 }
 
-/// The best so many rows, or all that are hits.
-std::vector<Index> AskedQuestion::best_rows(std::int64_t count) const {
-  std::vector<Index> rows = kernels::best(scores_.ranked, count);
-  std::erase_if(rows, [this](Index row) { return scores_.ranked[at(row)] == kOutside; });
-  return rows;
+BestRows AskedQuestion::best_rows() {
+  return BestRows(bounds(), [this](std::span<const Index> rows) { return exact_scores(rows); });
 }
 
-/// The best rows, as many as so many documents have.
-std::vector<Index> AskedQuestion::rows_of_documents(std::int64_t wanted) const {
-  // A document of a long text may have many of the best rows.
-  constexpr std::int64_t kGrowth = 4;
-  for (std::int64_t count = wanted;; count *= kGrowth) {
-    std::vector<Index> rows = best_rows(count);
-    if (std::ssize(rows) < count) return rows;
-    const auto names = store_.document_names(passages_of(rows));
-    const std::set<std::string> documents(names.begin(), names.end());
-    if (std::ssize(documents) >= wanted) return rows;
-  }
-}
-
-/// Whether the similarities of bytes need those of the exact vectors.
-bool AskedQuestion::rescores() const { return !vector_.empty(); }
-
-/// Exact similarities of some rows, and their order by them.
-void AskedQuestion::rescore(std::vector<Index>& rows) {
-  const std::vector<float> vectors = store_.vectors(passages_of(rows), std::ssize(vector_));
+/// Those of the exact vectors, where the similarities are those of bytes.
+std::vector<float> AskedQuestion::exact_scores(std::span<const Index> rows) {
+  std::vector<float> vectors;
+  if (!vector_.empty()) vectors = store_.vectors(passages_of(rows), std::ssize(vector_));
   std::span<const float> rest = vectors;
+  std::vector<float> scores;
   for (const Index row : rows) {
-    const float exact = index::compare(similarity_, vector_, rest.first(vector_.size()));
-    rest = rest.subspan(vector_.size());
-    scores_.similarities[at(row)] = exact;
-    scores_.ranked[at(row)] = query_.mode == SearchMode::dense ? exact : fused(row);
+    if (!vector_.empty()) {
+      const float exact = index::compare(similarity_, vector_, rest.first(vector_.size()));
+      rest = rest.subspan(vector_.size());
+      scores_.similarities[at(row)] = exact;
+      scores_.ranked[at(row)] = query_.mode == SearchMode::dense ? exact : fused(row);
+    }
+    scores.push_back(scores_.ranked[at(row)]);
   }
-  std::stable_sort(rows.begin(), rows.end(), [this](Index a, Index b) {
-    return scores_.ranked[at(a)] > scores_.ranked[at(b)];
-  });
+  return scores;
 }
 
 std::vector<Index> AskedQuestion::passages_of(std::span<const Index> rows) const {
@@ -346,24 +347,25 @@ std::vector<std::string> AskedQuestion::texts_of(const std::vector<Index>& rows)
   return texts;
 }
 
-std::vector<SearchHit> AskedQuestion::without_overlaps(const std::vector<Index>& rows) const {
+std::vector<SearchHit> AskedQuestion::without_overlaps() {
   const std::int64_t wanted = passages_for_reranking(query_);
+  BestRows order = best_rows();
   std::vector<SearchHit> hits;
   std::map<std::string, std::vector<CharacterSpan>> spans_of;
-  // Texts of as many rows as hits are missing: mostly none overlap.
-  for (std::size_t next = 0; next < rows.size() && std::ssize(hits) < wanted;) {
-    const auto missing = static_cast<std::size_t>(wanted - std::ssize(hits));
-    const auto some = std::span(rows).subspan(next, std::min(missing, rows.size() - next));
-    next += some.size();
-    std::vector<index::PassageRow> passages = store_.passages(passages_of(some));
-    for (std::size_t i = 0; i < some.size(); ++i) {
+  // As many rows as hits are missing: mostly none overlap.
+  while (std::ssize(hits) < wanted) {
+    const std::vector<Index> rows =
+        order.next(std::min(wanted - std::ssize(hits), std::ssize(passages_)));
+    if (rows.empty()) break;
+    std::vector<index::PassageRow> passages = store_.passages(passages_of(rows));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
       const CharacterSpan span = {passages[i].begin, passages[i].end};
       auto& others = spans_of[passages[i].document];
       const bool is_shown = std::any_of(others.begin(), others.end(),
                                         [&](const auto& other) { return overlaps(span, other); });
       if (is_shown) continue;
       others.push_back(span);
-      hits.push_back(hit(some[i], std::move(passages[i])));
+      hits.push_back(hit(rows[i], std::move(passages[i])));
     }
   }
   return hits;

@@ -10,6 +10,7 @@
 #include "index/ranking.h"
 #include "index/word_query.h"
 #include "longformer/search.h"
+#include "tasks/search/best_rows.h"
 
 namespace longformer::tasks {
 
@@ -62,13 +63,12 @@ class AskedQuestion {
   void rank();
   void fuse();
   float fused(Index row) const;
-  std::vector<Index> best_rows(std::int64_t count) const;
-  std::vector<Index> rows_of_documents(std::int64_t wanted) const;
-  bool rescores() const;
-  void rescore(std::vector<Index>& rows);
+  std::vector<float> bounds();
+  BestRows best_rows();
+  std::vector<float> exact_scores(std::span<const Index> rows);
   std::vector<Index> passages_of(std::span<const Index> rows) const;
   std::vector<std::string> texts_of(const std::vector<Index>& rows) const;
-  std::vector<SearchHit> without_overlaps(const std::vector<Index>& rows) const;
+  std::vector<SearchHit> without_overlaps();
   SearchHit hit(Index row, index::PassageRow passage) const;
   void mark(std::vector<SearchHit>& hits) const;
 
@@ -85,6 +85,8 @@ class AskedQuestion {
   bool has_passages_ = false;
   std::vector<bool> allowed_;
   std::vector<float> vector_;
+  /// Those of the passages' bytes.
+  std::span<const float> scales_;
   Similarity similarity_ = Similarity::cosine;
   Scores scores_;
 };
