@@ -46,7 +46,7 @@ float largest_error(Similarity kind, std::span<const float> query) {
   if (kind == Similarity::euclidean) return static_cast<float>(kHalf * std::sqrt(width));
   double sum = 0;
   for (const float number : query) sum += std::abs(static_cast<double>(number));
-  // As the error of scan(), by vectors whose numbers are all as large as bytes are.
+  // The error of scan() for vectors whose numbers are all as large as bytes are.
   const double query_scale = kernels::integer_query(query).scale;
   const double rounded = query_scale * width * (kernels::kByteLevels + 1);
   return static_cast<float>(kHalf * (sum + rounded));

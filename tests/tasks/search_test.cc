@@ -186,7 +186,7 @@ TEST(SearchIndex, TheBestAreThoseOfTheExactVectors) {
     const auto found =
         index.query(vectors, {.question = "x", .top_k = top, .mode = SearchMode::dense});
     ASSERT_EQ(std::ssize(found), top);
-    // Of scores that are equal in fp32 either may come first.
+    // Either may come first where scores are equal in fp32.
     for (std::int64_t i = 0; i < top; ++i) {
       EXPECT_TRUE(std::abs(found[at(i)].score + wanted[at(i)].first) <= 2e-7) << i;
     }

@@ -352,7 +352,7 @@ std::vector<SearchHit> AskedQuestion::without_overlaps() {
   BestRows order = best_rows();
   std::vector<SearchHit> hits;
   std::map<std::string, std::vector<CharacterSpan>> spans_of;
-  // As many rows as hits are missing: mostly none overlap.
+  // Mostly none overlap, so as many rows as hits are missing will do.
   while (std::ssize(hits) < wanted) {
     const std::vector<Index> rows =
         order.next(std::min(wanted - std::ssize(hits), std::ssize(passages_)));

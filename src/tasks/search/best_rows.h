@@ -31,7 +31,7 @@ class BestRows {
 
   void look_at(const std::vector<Index>& rows);
 
-  /// Of rows that were not looked at; −∞ of the others.
+  /// Rows that were looked at have −∞.
   std::vector<float> bounds_;
   Exact exact_;
   /// Rows that were looked at, and not given.
