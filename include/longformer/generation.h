@@ -89,8 +89,8 @@ struct GenerationRequest {
   /// Tokens of a document with the special ones beyond which it is too long; 0: what the model
   /// takes.
   std::int64_t max_source_tokens = 0;
-  /// Least overlap of segments in tokens.
-  std::int64_t stride = 1024;
+  /// Least overlap of segments in tokens; absent: 1,024, or a quarter of a short segment.
+  std::optional<std::int64_t> stride = {};
   /// Documents that are written together, as far as they have no more than 32,768 tokens: keys and
   /// values of all of them are kept.
   std::int64_t together = 8;

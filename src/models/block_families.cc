@@ -50,24 +50,25 @@ void read_blockwise(const formats::ConfigReader& config, EncoderConfig& model) {
   if (config.has(kBlockHeadsKey)) {
     const auto& value = config.at(kBlockHeadsKey);
     const bool fits = value.is_array() && std::ssize(value) == blocks.blocks;
-    require(fits, "{}: {}: expected a list of {} numbers, one for each block, found {}",
-            config.name(), kBlockHeadsKey, blocks.blocks, formats::shown(value));
+    require(fits, ConfigKey{config.name(), kBlockHeadsKey},
+            "expected a list of {} numbers, one for each block, found {}", blocks.blocks,
+            formats::shown(value));
     for (const auto& heads : value) {
       require(heads.is_number_integer() && heads >= 0 && heads <= model.heads,
-              "{}: {}: expected integers from 0 to the {} heads, found {}", config.name(),
-              kBlockHeadsKey, model.heads, formats::shown(heads));
+              ConfigKey{config.name(), kBlockHeadsKey},
+              "expected integers from 0 to the {} heads, found {}", model.heads,
+              formats::shown(heads));
       blocks.heads_of_shift.push_back(heads.get<Index>());
     }
     const Index sum =
         std::accumulate(blocks.heads_of_shift.begin(), blocks.heads_of_shift.end(), Index{0});
-    require(sum == model.heads, "{}: {}: expected the {} heads in sum, found {}", config.name(),
-            kBlockHeadsKey, model.heads, sum);
+    require(sum == model.heads, ConfigKey{config.name(), kBlockHeadsKey},
+            "expected the {} heads in sum, found {}", model.heads, sum);
   } else {
-    require(
-        blocks.blocks <= model.heads,
-        "{}: blocks: expected at most as many as the {} heads, unless block_heads says what each "
-        "sees, found {}",
-        config.name(), model.heads, blocks.blocks);
+    require(blocks.blocks <= model.heads, ConfigKey{config.name(), "blocks"},
+            "expected at most as many as the {} heads, unless block_heads says what each sees, "
+            "found {}",
+            model.heads, blocks.blocks);
     blocks.heads_of_shift = usual_heads(blocks.blocks, model.heads);
   }
   model.recipe.shifted_blocks = std::move(blocks);

@@ -63,35 +63,34 @@ std::vector<SparseHeads> sparse_heads(const SparseConfig& sparse, Index layer, I
 
 SparseConfig read_sparse(const ConfigReader& config, Index heads) {
   SparseConfig sparse;
-  require(config.has("pattern"), "{}: pattern: expected strided or fixed, found none",
-          config.name());
+  require(config.has("pattern"), ConfigKey{config.name(), "pattern"},
+          "expected strided or fixed, found none");
   sparse.pattern = static_cast<SparsePattern>(config.choice("pattern", kPatterns, ""));
   const std::string_view pattern = kPatterns[static_cast<std::size_t>(sparse.pattern)];
   for (const char* key : {"windows", "dilations", "dilated_heads"}) {
-    require(!config.has(key), "{}: {}: expected none beside the pattern {}, which has a stride",
-            config.name(), key, pattern);
+    require(!config.has(key), ConfigKey{config.name(), key},
+            "expected none beside the pattern {}, which has a stride", pattern);
   }
-  require(config.has("stride"), "{}: stride: expected a number from 2 to {}, found none",
-          config.name(), kMaxStride);
+  require(config.has("stride"), ConfigKey{config.name(), "stride"},
+          "expected a number from 2 to {}, found none", kMaxStride);
   sparse.stride = config.integer("stride", 0, 2, kMaxStride);
   if (is_fixed(sparse)) {
     const Index usual = std::max<Index>(1, sparse.stride / 4);
     sparse.summary = config.integer("summary", usual, 1, kMaxStride);
-    require(sparse.summary <= sparse.stride,
-            "{}: summary: expected at most the stride of {}, found {}", config.name(),
-            sparse.stride, sparse.summary);
+    require(sparse.summary <= sparse.stride, ConfigKey{config.name(), "summary"},
+            "expected at most the stride of {}, found {}", sparse.stride, sparse.summary);
     sparse.summary_by_head = config.boolean("summary_by_head", true);
   } else {
     for (const char* key : {"summary", "summary_by_head"}) {
-      require(!config.has(key), "{}: {}: expected none with the pattern strided", config.name(),
-              key);
+      require(!config.has(key), ConfigKey{config.name(), key},
+              "expected none with the pattern strided");
     }
   }
   sparse.integration =
       static_cast<Integration>(config.choice("integration", kIntegrations, "merged"));
   require(sparse.integration != Integration::heads || heads >= 2,
-          "{}: integration: expected interleaved or merged with {} head, found heads",
-          config.name(), heads);
+          ConfigKey{config.name(), "integration"},
+          "expected interleaved or merged with {} head, found heads", heads);
   return sparse;
 }
 

@@ -197,9 +197,12 @@ Json target_config(const Conversion& conversion, const std::string& architecture
 }
 
 void check_options(const ConvertOptions& options) {
-  const auto positions = options.max_positions.value_or(1);
-  require(positions >= 1 && positions <= kMaxTarget, OptionName("max_positions", "max positions"),
-          "expected a number from 1 to {}, found {}", kMaxTarget, positions);
+  // A token between the two special ones of a text.
+  constexpr Index kLeastPositions = 3;
+  const auto positions = options.max_positions.value_or(kLeastPositions);
+  require(positions >= kLeastPositions && positions <= kMaxTarget,
+          OptionName("max_positions", "max positions"), "expected a number from {} to {}, found {}",
+          kLeastPositions, kMaxTarget, positions);
   for (const Index window : options.windows) {
     require(window >= 2 && window % 2 == 0 && window <= 2 * kMaxTarget, OptionName("window"),
             "expected even numbers from 2 to {} (half on each side), found {}", 2 * kMaxTarget,

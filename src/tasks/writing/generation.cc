@@ -258,7 +258,8 @@ engine::RowReader Writer::reader() const {
   engine::ReadingOptions options;
   options.max_tokens = request_.extend ? kMostTokens : max_source_tokens_;
   options.too_long = request_.too_long;
-  options.stride = std::min<Index>(request_.stride, options.max_tokens / 4);
+  constexpr Index kUsualStride = 1024;
+  options.stride = request_.stride.value_or(std::min(kUsualStride, options.max_tokens / 4));
   if (request_.global_attention && own_.info.has_global_attention) {
     options.global_positions = [this](const Encoding& tokens, std::string_view text) {
       return std::optional(marked(request_.global_attention->mask(tokens, text)));

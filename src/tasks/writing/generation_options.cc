@@ -37,7 +37,7 @@ OptionFields fields(GenerationRequest& request) {
                 .least = 1},
                {.name = "stride",
                 .value = &request.stride,
-                .help = "overlap of segments in tokens ({})",
+                .help = "least overlap of segments in tokens (1024, or a quarter of a short one)",
                 .type = "N"},
                {.name = "together",
                 .value = &request.together,

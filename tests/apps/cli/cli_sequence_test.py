@@ -105,6 +105,19 @@ class TestGenerate:
         split = done.json[0]
         assert split["segments"] > 2 and split["truncated"] == 0 and split["texts"][0]["text"]
 
+    def test_segments_overlap_by_the_stride_that_is_given(self, led):
+        def generate(*flags):
+            return run("generate", led[0], "--text", "the " * 200, "--max-source-length", 64, "--max-length", 4, "--json", *flags)
+
+        found = {stride: generate("--stride", stride).passes().json[0]["segments"] for stride in (0, 16, 40, 60)}
+        tokens = generate().passes().json[0]["tokens"]
+        # Two special tokens stand around the 62 of a segment.
+        for stride, segments in found.items():
+            assert abs(segments - (tokens - 2 - stride) / (62 - stride)) <= 1, (stride, segments)
+        # None given: a quarter of them.
+        assert generate().passes().json[0]["segments"] == found[16]
+        generate("--stride", 62).fails(1, "stride: expected 0 to 61 tokens, found 62")
+
     def test_extended_positions_are_those_of_convert(self, model, tmp_path):
         folder, _ = model
         long = ["The quick brown fox. " * 40, "fox"]
