@@ -189,7 +189,8 @@ engine::ReadingOptions reading_of(const Model& model, const EvaluateOptions& opt
   const std::int64_t given = options.generation.options.max_length.value_or(1);
   require(given >= 1, OptionName("max_length"), "expected at least 1, found {}", given);
   const std::int64_t asked = longest_asked(model, options), most = reading.max_tokens;
-  require(asked <= most, OptionName(is_given ? "max_source_length" : "max_length"),
+  if (is_given) reading.length_option = "max_source_length";
+  require(asked <= most, OptionName(reading.length_option),
           "expected at most the model's {} tokens, found {}", most, asked);
   if (asked > 0) reading.max_tokens = asked;
   return reading;

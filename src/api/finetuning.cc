@@ -27,6 +27,11 @@
 namespace longformer {
 namespace {
 
+/// The option that the longest document comes from.
+const char* length_option(const FinetuneOptions& options) {
+  return options.max_length > 0 ? "max_length" : "max_source_length";
+}
+
 /// The head of the folder, when it is that of the task.
 bool head_fits(const models::EncoderConfig& config, const engine::Task& task) {
   return engine::task_named(config) == &task;
@@ -109,7 +114,7 @@ struct Beginning {
   Index max_tokens(const models::EncoderConfig& config, const FinetuneOptions& options) const {
     const Index most = task.longest_document(config);
     require(options.max_source_tokens >= 0 && options.max_source_tokens <= most,
-            OptionName(options.max_length > 0 ? "max_length" : "max_source_length"),
+            OptionName(length_option(options)),
             "expected at most the model's {} tokens, found {}", most, options.max_source_tokens);
     if (options.max_source_tokens > 0) return options.max_source_tokens;
     return modules ? std::min(most, modules->max_length.value_or(most)) : most;
@@ -129,6 +134,7 @@ class Rows {
              .reading = engine::with_globals(
                  model.config(), begin.task, path,
                  {.max_tokens = begin.max_tokens(model.config(), options),
+                  .length_option = length_option(options),
                   .too_long = options.too_long,
                   .stride = options.stride,
                   .global_positions = global_positions(model.model(), options.global_attention)}),

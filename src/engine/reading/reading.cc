@@ -37,7 +37,7 @@ std::vector<TokenRange> rows_of(const ReadingOptions& options, Index tokens, Ind
 RowReader::RowReader(const Tokenizer& tokenizer, ReadingOptions options)
     : tokenizer_(tokenizer), options_(std::move(options)), around_(tokenizer) {
   const Index capacity = options_.max_tokens - around_.size();
-  require(capacity > 0, OptionName("max_length"),
+  require(capacity > 0, OptionName(options_.length_option),
           "expected at least {} tokens, one more than stand around a text, found {}",
           around_.size() + 1, options_.max_tokens);
   require(

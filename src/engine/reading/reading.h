@@ -29,6 +29,8 @@ using GlobalPositions =
 struct ReadingOptions {
   /// Longest row, with special tokens.
   Index max_tokens = 0;
+  /// The option that a user names it by.
+  const char* length_option = "max_length";
   TooLong too_long = TooLong::refuse;
   /// Least overlap of the rows of TooLong::split, in tokens.
   Index stride = 128;

@@ -257,6 +257,7 @@ class Writer {
 engine::RowReader Writer::reader() const {
   engine::ReadingOptions options;
   options.max_tokens = request_.extend ? kMostTokens : max_source_tokens_;
+  options.length_option = "max_source_length";
   options.too_long = request_.too_long;
   constexpr Index kUsualStride = 1024;
   options.stride = request_.stride.value_or(std::min(kUsualStride, options.max_tokens / 4));
@@ -313,6 +314,8 @@ bool Writer::read(const Document& document, Job& job, WrittenDocument& result) c
 template <typename Document>
 std::vector<WrittenDocument> Writer::run(std::span<const Document> documents) {
   decodes_ = std::is_same_v<Document, std::string>;
+  // Options that fit no document are an error before the first of them.
+  if (decodes_) reader();
   std::vector<WrittenDocument> results(documents.size());
   std::vector<Job> jobs;
   std::optional<Job> next;
