@@ -117,7 +117,7 @@ class TestGenerate:
         # None given: a quarter of them.
         assert generate().passes().json[0]["segments"] == found[16]
         generate("--stride", 62).fails(2, "--stride: expected 0 to 61 tokens, found 62")
-        generate("--max-source-length", 2).fails(2, "--max-source-length: expected at least 3 tokens")
+        run("generate", led[0], "--text", "the", "--max-source-length", 2).fails(2, "--max-source-length: expected at least 3 tokens")
 
     def test_extended_positions_are_those_of_convert(self, model, tmp_path):
         folder, _ = model
