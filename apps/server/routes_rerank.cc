@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
 #include "failure.h"
 #include "inputs.h"
@@ -187,13 +188,27 @@ std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
   return json_response(json.add_json("meta", R"({"api_version":{"version":"2"}})").object());
 }
 
+/// Members that only one of both forms knows would be ignored in the other.
+void refuse_members(const Json& body, std::span<const char* const> names, const char* list) {
+  for (const char* name : names) {
+    const Json* value = member(body, name);
+    if (value == nullptr || *value == false) continue;
+    refuse(fmt::format("`{}`: expected none beside `{}`, found one", name, list));
+  }
+}
+
 std::optional<HttpResponse> rerank(Api& api, ApiCall& call) {
+  static constexpr const char* kOfTexts[] = {"return_text"};
+  static constexpr const char* kOfDocuments[] = {"top_n", "return_documents", "max_tokens_per_doc",
+                                                 "relevant_spans"};
   if (member(call.body, "documents") != nullptr) {
     if (member(call.body, "texts") != nullptr) {
       refuse("expected `texts` or `documents`, found both");
     }
+    refuse_members(call.body, kOfTexts, "documents");
     return rerank_documents(api, call);
   }
+  refuse_members(call.body, kOfDocuments, "texts");
   const ServedModel& model = api.model_for(call, Ability::rerank);
   const Ranking ranking = ranking_of(api, *model.reranker, call.body, "texts");
   const bool with_text = truth_of(call.body, "return_text").value_or(false);
