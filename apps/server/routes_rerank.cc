@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 
 #include "failure.h"
 #include "inputs.h"
@@ -188,30 +187,31 @@ std::optional<HttpResponse> rerank_documents(Api& api, ApiCall& call) {
   return json_response(json.add_json("meta", R"({"api_version":{"version":"2"}})").object());
 }
 
-/// Members that only one of both forms knows would be ignored in the other.
-void refuse_members(const Json& body, std::span<const char* const> names, const char* list) {
-  for (const char* name : names) {
-    const Json* value = member(body, name);
-    if (value == nullptr || *value == false) continue;
-    refuse(fmt::format("`{}`: expected none beside `{}`, found one", name, list));
-  }
+/// A member that only one of both forms knows would be ignored in the other.
+void refuse_beside(const char* list, const char* name, bool is_asked) {
+  if (is_asked) refuse(fmt::format("`{}`: expected none beside `{}`, found one", name, list));
 }
 
 std::optional<HttpResponse> rerank(Api& api, ApiCall& call) {
-  static constexpr const char* kOfTexts[] = {"return_text"};
-  static constexpr const char* kOfDocuments[] = {"top_n", "return_documents", "max_tokens_per_doc",
-                                                 "relevant_spans"};
+  const auto is_true = [&call](const char* name) {
+    return truth_of(call.body, name).value_or(false);
+  };
   if (member(call.body, "documents") != nullptr) {
     if (member(call.body, "texts") != nullptr) {
       refuse("expected `texts` or `documents`, found both");
     }
-    refuse_members(call.body, kOfTexts, "documents");
+    refuse_beside("documents", "return_text", is_true("return_text"));
     return rerank_documents(api, call);
   }
-  refuse_members(call.body, kOfDocuments, "texts");
   const ServedModel& model = api.model_for(call, Ability::rerank);
   const Ranking ranking = ranking_of(api, *model.reranker, call.body, "texts");
-  const bool with_text = truth_of(call.body, "return_text").value_or(false);
+  for (const char* name : {"top_n", "max_tokens_per_doc"}) {
+    refuse_beside("texts", name, member(call.body, name) != nullptr);
+  }
+  refuse_beside("texts", "return_documents", is_true("return_documents"));
+  refuse_beside("texts", "relevant_spans",
+                span_options_of(api, call, ranking.reranker).has_value());
+  const bool with_text = is_true("return_text");
   const auto order = ranked(api, call, ranking);
   return json_response(json_list(order, [&](std::string& json, const RankedText& one) {
     JsonLine row;

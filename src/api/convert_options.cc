@@ -106,7 +106,7 @@ OptionFields fields(ConvertOptions& options) {
        .value = &options.max_positions,
        .help =
            "longest document in tokens, special tokens included (4096, or that of a Longformer)",
-       .least = 1,
+       .least = 3,
        .most = 1 << 24},
   };
   append(all, window_fields(options));

@@ -119,7 +119,7 @@ std::function<std::vector<engine::TextResult>(std::span<const std::string>)> wri
   if (options.generator == nullptr) return {};
   GenerationRequest request = options.generation;
   request.too_long = options.too_long;
-  request.stride = options.stride;
+  if (options.too_long == TooLong::split) request.stride = options.stride;
   request.global_attention = options.global_attention;
   if (!request.global_attention) request.global_attention = options.generator->summary_globals();
   return [request, generator = options.generator](std::span<const std::string> documents) {

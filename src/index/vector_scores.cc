@@ -38,18 +38,31 @@ void compare(Similarity kind, const kernels::ByteVectors& vectors, std::span<con
   measure(kind, vectors, query, scores, threads);
 }
 
-float largest_error(Similarity kind, std::span<const float> query) {
+ErrorOfBytes::ErrorOfBytes(Similarity kind, std::span<const float> query) {
   const auto width = static_cast<double>(query.size());
+  double sum = 0, squares = 0;
+  for (const float number : query) {
+    sum += std::abs(static_cast<double>(number));
+    squares += static_cast<double>(number) * number;
+  }
   // A number is off by half a scale; the rest is what sums in fp32 round away.
-  constexpr double kHalf = 0.51;
-  if (kind == Similarity::manhattan) return static_cast<float>(kHalf * width);
-  if (kind == Similarity::euclidean) return static_cast<float>(kHalf * std::sqrt(width));
-  double sum = 0;
-  for (const float number : query) sum += std::abs(static_cast<double>(number));
+  constexpr double kHalf = 0.51, kRounding = 1e-5;
+  switch (kind) {
+    case Similarity::manhattan:
+      factor_ = static_cast<float>(kHalf * width);
+      rounding_ = static_cast<float>(kRounding * sum);
+      return;
+    case Similarity::euclidean:
+      factor_ = static_cast<float>(kHalf * std::sqrt(width));
+      rounding_ = static_cast<float>(kRounding * std::sqrt(squares));
+      return;
+    case Similarity::cosine:
+    case Similarity::dot:
+      break;
+  }
   // The error of scan() for vectors whose numbers are all as large as bytes are.
   const double query_scale = kernels::integer_query(query).scale;
-  const double rounded = query_scale * width * (kernels::kByteLevels + 1);
-  return static_cast<float>(kHalf * (sum + rounded));
+  factor_ = static_cast<float>(kHalf * (sum + query_scale * width * (kernels::kByteLevels + 1)));
 }
 
 float compare(Similarity kind, std::span<const float> a, std::span<const float> b) {

@@ -13,9 +13,17 @@ namespace longformer::index {
 void compare(Similarity kind, const kernels::ByteVectors& vectors, std::span<const float> query,
              std::span<float> scores, int threads);
 
-/// Times the scale of a vector's bytes: how far at most their similarity to the query is below that
-/// of the vector itself.
-float largest_error(Similarity kind, std::span<const float> query);
+/// How far at most the similarity of a vector's bytes to a query is below that of the vector.
+class ErrorOfBytes {
+ public:
+  ErrorOfBytes(Similarity kind, std::span<const float> query);
+
+  /// `scale` is that of the bytes.
+  float largest(float scale) const { return factor_ * scale + rounding_; }
+
+ private:
+  float factor_ = 0, rounding_ = 0;
+};
 
 /// Similarity of two exact vectors.
 float compare(Similarity kind, std::span<const float> a, std::span<const float> b);

@@ -66,8 +66,7 @@ void read_blockwise(const formats::ConfigReader& config, EncoderConfig& model) {
             "expected the {} heads in sum, found {}", model.heads, sum);
   } else {
     require(blocks.blocks <= model.heads, ConfigKey{config.name(), "blocks"},
-            "expected at most as many as the {} heads, unless block_heads says what each sees, "
-            "found {}",
+            "expected at most as many as the {} heads, unless those of each are given, found {}",
             model.heads, blocks.blocks);
     blocks.heads_of_shift = usual_heads(blocks.blocks, model.heads);
   }

@@ -89,6 +89,17 @@ TEST(BestRows, LeftOutRowsStayOutAndUnknownBoundsAreLookedAt) {
   for (const Index each : {1, 50}) ASSERT_EQ(all_of(rows.order(), each), rows.sorted());
 }
 
+TEST(BestRows, WhereAllAreInQuestionSomeAreLookedAt) {
+  Rows rows(10000, 0, 1u << 30, 11);
+  for (float& bound : rows.bounds) bound += 5;
+  BestRows order = rows.order();
+  EXPECT_EQ(std::ssize(order.next(10)), 10);
+  EXPECT_LE(rows.looked_at, 1100);
+  EXPECT_EQ(std::ssize(order.next(std::numeric_limits<Index>::max())), 10000 - 10);
+  EXPECT_EQ(rows.looked_at, 10000);
+  EXPECT_TRUE(order.next(1).empty());
+}
+
 TEST(BestRows, NaNComesLast) {
   Rows rows(20, 0.1f, 1000, 9);
   rows.exact[4] = std::nanf("");

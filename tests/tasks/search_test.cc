@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -153,6 +154,23 @@ TEST(SearchIndex, PreparedDocumentsAndQuestionsAreThoseOfOneCall) {
                      {.question = "x"});
                }),
                {"expected", "found 3"});
+}
+
+TEST(SearchIndex, AllHitsMayBeAskedFor) {
+  SearchIndex index(embedder(), with_passages(6));
+  index.add(embedder(), "story", kStory);
+  const std::int64_t all = index.passages();
+  for (const std::int64_t top :
+       {all, std::int64_t{1} << 62, std::numeric_limits<std::int64_t>::max()}) {
+    for (const SearchMode mode : {SearchMode::hybrid, SearchMode::dense, SearchMode::lexical}) {
+      const SearchQuery query = {.question = "they said one of them", .top_k = top, .mode = mode};
+      EXPECT_LE(std::ssize(index.query(embedder(), query)), all);
+      EXPECT_EQ(std::ssize(index.rank(embedder(), query)), 1);
+    }
+    EXPECT_EQ(std::ssize(index.query(embedder(),
+                                     {.question = "x", .top_k = top, .mode = SearchMode::dense})),
+              all);
+  }
 }
 
 /// Vectors that are alike in bytes are told apart, however many there are.

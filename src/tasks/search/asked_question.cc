@@ -165,9 +165,9 @@ std::vector<float> AskedQuestion::scattered(std::span<const index::PassageScore>
 }
 
 std::vector<SearchHit> AskedQuestion::hits() {
-  // Two of three may overlap one that is shown.
+  // If words alone decide, two of three may overlap one that is shown.
   constexpr std::int64_t kFurther = 100;
-  rank_allowed(kFurther + 3 * passages_for_reranking(query_));
+  rank_allowed(kFurther + 3 * std::min(passages_for_reranking(query_), store_.passages()));
   std::vector<SearchHit> hits = without_overlaps();
   snapshot_.reset();
   rerank(query_, hits);
@@ -183,8 +183,10 @@ std::vector<RankedDocument> AskedQuestion::documents() {
   BestRows order = best_rows();
   // A document of a long text may have many of the best rows.
   constexpr std::int64_t kGrowth = 4;
-  for (std::int64_t count = query_.top_k; std::ssize(ranked) < query_.top_k; count *= kGrowth) {
-    const std::vector<Index> rows = order.next(std::min(count, std::ssize(passages_)));
+  const std::int64_t all = std::ssize(passages_);
+  for (std::int64_t count = std::min(query_.top_k, all); std::ssize(ranked) < query_.top_k;
+       count = std::min(count * kGrowth, all)) {
+    const std::vector<Index> rows = order.next(count);
     if (rows.empty()) break;
     std::vector<std::string> names = store_.document_names(passages_of(rows));
     for (std::size_t i = 0; i < rows.size() && std::ssize(ranked) < query_.top_k; ++i) {
@@ -290,12 +292,12 @@ void AskedQuestion::fuse() {
 std::vector<float> AskedQuestion::bounds() {
   if (vector_.empty()) return scores_.ranked;
   std::vector<float> bounds = scores_.ranked;
-  const float error = index::largest_error(similarity_, vector_);
+  const index::ErrorOfBytes error(similarity_, vector_);
   for (Index row = 0; row < std::ssize(bounds); ++row) {
     if (bounds[at(row)] == kOutside) continue;
     float& similarity = scores_.similarities[at(row)];
     const float kept = similarity;
-    similarity += error * scales_[at(row)];
+    similarity += error.largest(scales_[at(row)]);
     bounds[at(row)] = query_.mode == SearchMode::dense ? similarity : fused(row);
     similarity = kept;
   }
@@ -352,13 +354,13 @@ std::vector<SearchHit> AskedQuestion::without_overlaps() {
   BestRows order = best_rows();
   std::vector<SearchHit> hits;
   std::map<std::string, std::vector<CharacterSpan>> spans_of;
-  // Mostly none overlap, so as many rows as hits are missing will do.
-  while (std::ssize(hits) < wanted) {
-    const std::vector<Index> rows =
-        order.next(std::min(wanted - std::ssize(hits), std::ssize(passages_)));
+  // Mostly none overlap, so as many rows as hits will do, and then a few.
+  constexpr std::int64_t kLeast = 16;
+  for (std::int64_t count = wanted; std::ssize(hits) < wanted;) {
+    const std::vector<Index> rows = order.next(count);
     if (rows.empty()) break;
     std::vector<index::PassageRow> passages = store_.passages(passages_of(rows));
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (std::size_t i = 0; i < rows.size() && std::ssize(hits) < wanted; ++i) {
       const CharacterSpan span = {passages[i].begin, passages[i].end};
       auto& others = spans_of[passages[i].document];
       const bool is_shown = std::any_of(others.begin(), others.end(),
@@ -367,6 +369,7 @@ std::vector<SearchHit> AskedQuestion::without_overlaps() {
       others.push_back(span);
       hits.push_back(hit(rows[i], std::move(passages[i])));
     }
+    count = std::max(kLeast, wanted - std::ssize(hits));
   }
   return hits;
 }

@@ -34,23 +34,25 @@ void BestRows::look_at(const std::vector<Index>& rows) {
   }
 }
 
+/// Rows that were not looked at, with bounds of at least `least`: so many of the highest.
+std::vector<Index> BestRows::highest(Index count, float least) const {
+  std::vector<Index> rows = kernels::best(bounds_, count);
+  std::erase_if(rows, [&](Index row) {
+    return bounds_[at(row)] == -kInfinity || !(bounds_[at(row)] >= least);
+  });
+  return rows;
+}
+
 std::vector<Index> BestRows::next(Index count) {
-  // Those that are likely to be the best, and then all that may be better than one of them.
-  const Index missing = std::max<Index>(count - std::ssize(scored_), 0);
-  std::vector<Index> likely = kernels::best(bounds_, missing);
-  std::erase_if(likely, [this](Index row) { return bounds_[at(row)] == -kInfinity; });
-  look_at(likely);
+  constexpr Index kRivals = 1000;
+  count = std::clamp<Index>(count, 0, std::ssize(bounds_));
+  if (count == 0) return {};
+  // Those that are likely to be the best, and then those that may be better than one of them.
+  look_at(highest(std::max<Index>(count - std::ssize(scored_), 0), -kInfinity));
   const Index found = std::min(count, std::ssize(scored_));
-  const auto end = scored_.begin() + found;
-  std::nth_element(scored_.begin(), end - (found > 0 ? 1 : 0), scored_.end(), goes_first);
-  if (found == count && count > 0) {
-    const float last = scored_[at(count - 1)].score;
-    std::vector<Index> rivals;
-    for (Index row = 0; row < std::ssize(bounds_); ++row) {
-      if (bounds_[at(row)] >= last && bounds_[at(row)] > -kInfinity) rivals.push_back(row);
-    }
-    look_at(rivals);
-  }
+  if (found == 0) return {};
+  std::nth_element(scored_.begin(), scored_.begin() + (found - 1), scored_.end(), goes_first);
+  if (found == count) look_at(highest(kRivals + 2 * count, scored_[at(count - 1)].score));
   std::partial_sort(scored_.begin(), scored_.begin() + found, scored_.end(), goes_first);
   std::vector<Index> rows;
   for (Index i = 0; i < found; ++i) rows.push_back(scored_[at(i)].row);

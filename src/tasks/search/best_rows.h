@@ -10,7 +10,9 @@
 namespace longformer::tasks {
 
 /// Gives rows by their exact scores, the best first and the lower row first of equal ones. It asks
-/// for the exact scores of no more rows than the bounds leave in question.
+/// for the exact scores of no more rows than the bounds leave in question, and where these are more
+/// than a thousand and three for each row that is wanted, only of those with the highest bounds:
+/// among vectors that are nearly equal all would be.
 class BestRows {
  public:
   /// Exact scores of some rows.
@@ -19,7 +21,7 @@ class BestRows {
   /// `bounds` [n] are at least the exact scores; −∞ leaves a row out, and of NaN nothing is known.
   BestRows(std::vector<float> bounds, Exact exact);
 
-  /// The next rows in this order, fewer than `count` where there are no more.
+  /// The next rows in this order, fewer than `count` ≥ 0 where there are no more.
   std::vector<Index> next(Index count);
 
  private:
@@ -29,6 +31,7 @@ class BestRows {
   };
   static bool goes_first(const Scored& a, const Scored& b);
 
+  std::vector<Index> highest(Index count, float least) const;
   void look_at(const std::vector<Index>& rows);
 
   /// Rows that were looked at have −∞.

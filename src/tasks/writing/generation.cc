@@ -204,6 +204,8 @@ class Writer {
                 max_source_tokens_ <= implementation.own.config.max_tokens(),
             OptionName("max_source_length"), "expected at most the model's {} tokens, found {}",
             implementation.own.config.max_tokens(), request.max_source_tokens);
+    require(!request.stride || (request.too_long == TooLong::split && !request.extend),
+            OptionName("stride"), "expected none where long documents are not read in segments");
     for (const std::int32_t id : prompt_) {
       require(id >= 0 && id < own_.own.config.vocab_size, OptionName("prompt"),
               "expected ids from 0 to {}, found {}", own_.own.config.vocab_size - 1, id);

@@ -116,6 +116,7 @@ class TestGenerate:
             assert abs(segments - (tokens - 2 - stride) / (62 - stride)) <= 1, (stride, segments)
         # None given: a quarter of them.
         assert generate().passes().json[0]["segments"] == found[16]
+        generate("--stride", 62, "--truncate").fails(2, "--stride")
         generate("--stride", 62).fails(2, "--stride: expected 0 to 61 tokens, found 62")
         run("generate", led[0], "--text", "the", "--max-source-length", 2).fails(2, "--max-source-length: expected at least 3 tokens")
 

@@ -35,6 +35,17 @@ def test_what_is_cut_is_not_too_large(server):
     assert len(server.post("/embed_all", {"inputs": "he was the " * 2_000_000, "truncate": True}).works()[0]) > 5
 
 
+def test_members_of_one_form_of_rerank_are_refused_in_the_other(server):
+    ask = lambda **body: server.post("/rerank", {"query": "who", **body})
+    texts = ["he was the one", "of and"]
+    for name, value in {"top_n": 1, "return_documents": True, "max_tokens_per_doc": 3, "relevant_spans": {"mode": "enabled"}}.items():
+        ask(texts=texts, **{name: value}).refused(422, "Validation", name, "texts")
+    ask(documents=texts, return_text=True).refused(422, "Validation", "return_text", "documents")
+    ask(top_n=1).refused(422, "Validation", "texts", "missing")
+    # A client that writes all members has asked for nothing.
+    ask(texts=texts, return_documents=False, top_n=None, relevant_spans={"mode": "disabled"}).works()
+
+
 def test_maps_of_attention(server):
     text = "he was the of"
     ask = lambda **more: server.post("/attention", {"inputs": text, "model": "classes", "top_k": 50, **more})

@@ -369,13 +369,6 @@ class TestRanking:
             assert [(row["index"], row["relevance_score"]) for row in found["results"]] == [(row["index"], row["score"]) for row in tei[:2]]
             assert all(row["document"] == {"text": self.TEXTS[row["index"]]} and "relevant_spans" not in row for row in found["results"])
 
-    def test_members_of_one_form_are_refused_in_the_other(self, server):
-        for name, value in {"top_n": 1, "return_documents": True, "max_tokens_per_doc": 3, "relevant_spans": {"mode": "enabled"}}.items():
-            server.post("/rerank", {"query": "who", "texts": self.TEXTS, name: value}).refused(422, "Validation", name, "texts")
-        self.ask(server, "/rerank", return_text=True).refused(422, "Validation", "return_text", "documents")
-        # A client that writes all members has asked for nothing.
-        server.post("/rerank", {"query": "who", "texts": self.TEXTS, "return_documents": False, "top_n": None}).works()
-
     def test_long_documents_get_the_best_of_their_segments(self, server):
         text = " ".join(f"he was {word} of the" for word in ("his", "in", "and", "for") * 20)
         whole = self.ask(server, documents=[text])
