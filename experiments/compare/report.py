@@ -80,6 +80,8 @@ def layers_axis(axis, count):
 
 
 def spread(values, digits=3):
+    if not values:
+        return ""
     mean = statistics.mean(values)
     return f"{mean:.{digits}f}" if len(values) == 1 else f"{mean:.{digits}f} ± {statistics.stdev(values):.{digits}f}"
 
@@ -222,7 +224,7 @@ def data():
     figure, axis = plt.subplots(figsize=(7, 4))
     for color, (name, runs) in enumerate(found.items()):
         points = sorted((size, run["test_bpc"]) for size, several in runs.items() for run in several)
-        # Two sizes were trained: points, and a thin line that only shows which belong together.
+        # Points, and a thin line that only shows which belong together.
         axis.plot(*zip(*points, strict=True), f"C{color}o:", linewidth=0.8, label=name)
     axis.set(xlabel="MB of novels to train on", ylabel="bits per character of an unread novel")
     ticks(axis, sizes)
@@ -231,7 +233,7 @@ def data():
     return table(["", *(f"{size} MB" for size in sizes), "characters/s in training"],
                  [[name, *(spread([run["test_bpc"] for run in runs.get(size, [])]) if size in runs else "" for size in sizes),
                    f"{speeds[name]:,.0f}" if name in speeds else ""] for name, runs in found.items()]
-                 + [[name, *(spread([run["test_bpc"] for run in trivial("data") if run["column"] == size]) if size in (0.25, 4) else ""
+                 + [[name, *(spread([run["test_bpc"] for run in trivial("data") if run["row"] == name and run["column"] == size])
                              for size in sizes), ""] for name in dict.fromkeys(run["row"] for run in trivial("data"))])  # fmt: skip
 
 
@@ -477,7 +479,7 @@ def language_gaps():
     yield from pairs("equal time", [("dense", "window"), ("LSTM", "window"), ("Transformer-XL", "window"), ("Compressive", "window"),
                                     ("window", "Adaptive spans"), ("BP-Transformer", "window"), ("Reformer", "window"),
                                     ("Performer", "dense, sinusoidal")], experiment="time")  # fmt: skip
-    for size in (0.25, 4):
+    for size in (0.25, 1, 4):
         keys = {"experiment": "data", "megabytes": size, "characters": 3_000_000}
         columns = [run | keys | {"seed": 0} for run in trivial("data") if run["column"] == size]
         yield from pairs(f"{size} MB", [("LSTM", "window"), ("LSTM", "dense"), ("Transformer-XL", "window"), ("Compressive", "window"),

@@ -246,8 +246,8 @@ def novel_runs(work):
 
         return experiment.Run({"table": table, "row": "counts of six characters", "column": column, "seed": 0}, measure)
 
-    yield run("data", 0.25, 0.25, 3_000_000)
-    yield run("data", 4, 4, 3_000_000)
+    for size in (0.25, 1, 4, 59):
+        yield run("data", size, size, 3_000_000)
     yield run("costs", "data", 16, 5_000_000)
     yield run("settings", "", 59, 2_000_000)
     yield run("windows", "", 59, 3_000_000)
