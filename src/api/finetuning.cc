@@ -114,8 +114,8 @@ struct Beginning {
   Index max_tokens(const models::EncoderConfig& config, const FinetuneOptions& options) const {
     const Index most = task.longest_document(config);
     require(options.max_source_tokens >= 0 && options.max_source_tokens <= most,
-            OptionName(length_option(options)),
-            "expected at most the model's {} tokens, found {}", most, options.max_source_tokens);
+            OptionName(length_option(options)), "expected at most the model's {} tokens, found {}",
+            most, options.max_source_tokens);
     if (options.max_source_tokens > 0) return options.max_source_tokens;
     return modules ? std::min(most, modules->max_length.value_or(most)) : most;
   }
