@@ -307,6 +307,8 @@ bool Writer::read(const Document& document, Job& job, WrittenDocument& result) c
     }
     return true;
   } catch (const Error& error) {
+    // These options fit no document.
+    if (error.option() == "max_source_length" || error.option() == "stride") throw;
     result.error = error.what();
     result.remedies = error.remedies();
     return false;
@@ -316,8 +318,6 @@ bool Writer::read(const Document& document, Job& job, WrittenDocument& result) c
 template <typename Document>
 std::vector<WrittenDocument> Writer::run(std::span<const Document> documents) {
   decodes_ = std::is_same_v<Document, std::string>;
-  // Options that fit no document are an error before the first of them.
-  if (decodes_) reader();
   std::vector<WrittenDocument> results(documents.size());
   std::vector<Job> jobs;
   std::optional<Job> next;
