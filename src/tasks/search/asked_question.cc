@@ -285,29 +285,34 @@ void AskedQuestion::fuse() {
   }
   fusion_ = index::Fusion(kinds, known_.reach);
   scores_.ranked.resize(passages_.size());
-  for (Index row = 0; row < std::ssize(passages_); ++row) scores_.ranked[at(row)] = fused(row);
+  for (Index row = 0; row < std::ssize(passages_); ++row) {
+    scores_.ranked[at(row)] =
+        fused(row, scores_.similarities.empty() ? 0 : scores_.similarities[at(row)]);
+  }
 }
 
 /// Scores that those by the exact vectors do not exceed.
-std::vector<float> AskedQuestion::bounds() {
+std::vector<float> AskedQuestion::bounds() const {
   if (vector_.empty()) return scores_.ranked;
   std::vector<float> bounds = scores_.ranked;
   const index::ErrorOfBytes error(similarity_, vector_);
   for (Index row = 0; row < std::ssize(bounds); ++row) {
     if (bounds[at(row)] == kOutside) continue;
-    float& similarity = scores_.similarities[at(row)];
-    const float kept = similarity;
-    similarity += error.largest(scales_[at(row)]);
-    bounds[at(row)] = query_.mode == SearchMode::dense ? similarity : fused(row);
-    similarity = kept;
+    const float most = scores_.similarities[at(row)] + error.largest(scales_[at(row)]);
+    bounds[at(row)] = score_with(row, most);
   }
   return bounds;
 }
 
-float AskedQuestion::fused(Index row) const {
-  std::array<float, 3> of_kinds = {};
-  std::size_t count = 0;
-  for (const std::vector<float>* one : {&scores_.similarities, &scores_.sparse, &scores_.multi}) {
+/// The score of a row that has this similarity.
+float AskedQuestion::score_with(Index row, float similarity) const {
+  return query_.mode == SearchMode::dense ? similarity : fused(row, similarity);
+}
+
+float AskedQuestion::fused(Index row, float similarity) const {
+  std::array<float, 3> of_kinds = {similarity};
+  std::size_t count = scores_.similarities.empty() ? 0 : 1;
+  for (const std::vector<float>* one : {&scores_.sparse, &scores_.multi}) {
     if (!one->empty()) of_kinds[count++] = (*one)[at(row)];
   }
   return fusion_(std::span(of_kinds).first(count), scores_.words[at(row)]);
@@ -328,7 +333,7 @@ std::vector<float> AskedQuestion::exact_scores(std::span<const Index> rows) {
       const float exact = index::compare(similarity_, vector_, rest.first(vector_.size()));
       rest = rest.subspan(vector_.size());
       scores_.similarities[at(row)] = exact;
-      scores_.ranked[at(row)] = query_.mode == SearchMode::dense ? exact : fused(row);
+      scores_.ranked[at(row)] = score_with(row, exact);
     }
     scores.push_back(scores_.ranked[at(row)]);
   }

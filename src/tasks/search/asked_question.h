@@ -62,8 +62,9 @@ class AskedQuestion {
   void allow_only(const std::vector<Index>& passages);
   void rank();
   void fuse();
-  float fused(Index row) const;
-  std::vector<float> bounds();
+  float score_with(Index row, float similarity) const;
+  float fused(Index row, float similarity) const;
+  std::vector<float> bounds() const;
   BestRows best_rows();
   std::vector<float> exact_scores(std::span<const Index> rows);
   std::vector<Index> passages_of(std::span<const Index> rows) const;

@@ -37,9 +37,8 @@ void BestRows::look_at(const std::vector<Index>& rows) {
 /// Rows that were not looked at, with bounds of at least `least`: so many of the highest.
 std::vector<Index> BestRows::highest(Index count, float least) const {
   std::vector<Index> rows = kernels::best(bounds_, count);
-  std::erase_if(rows, [&](Index row) {
-    return bounds_[at(row)] == -kInfinity || !(bounds_[at(row)] >= least);
-  });
+  std::erase_if(
+      rows, [&](Index row) { return bounds_[at(row)] == -kInfinity || bounds_[at(row)] < least; });
   return rows;
 }
 
